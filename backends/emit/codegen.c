@@ -13,7 +13,7 @@
 #include "backends/emit/codegen.h"
 
 // ---- stages -------------------------------------------------------------------------------------
-static hs_status emit_stores(cg *c) {
+hs_status cg_emit_stores(cg *c) {
   bool rows = false;  // a result that holds rows is read before it is written
   LLVMValueRef *p;
   for (size_t k = 0; k < c->stage->stores.n; k++)
@@ -39,17 +39,17 @@ static hs_status vector_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef en
     c->U = c->stage->unroll;
     c->stride = c->aligned ? (i64)(c->U * c->W) : 0;
     HS_TRY(cg_open_loop(c, bit, start, end, (i64)(c->U * c->W), !full, 0, NULL));
-    HS_TRY(emit_stores(c));
+    HS_TRY(cg_emit_stores(c));
     at = cg_close_loop(c, NULL);
     if (c->stride) cg_forget(c, CG_MAX_LEVELS, 1ull << bit);  // other lanes follow
     c->stride = 0;
   }
   if (tail) {
     c->U = 1;
-    LLVMValueRef stop = LLVMBuildAdd(c->b, end, cg_i64c(c, (i64)c->W - 1), "");
+    LLVMValueRef stop = LLVMBuildAdd(c->b, end, cg_ixc(c, (i64)c->W - 1), "");
     HS_TRY(cg_open_loop(c, bit, at, stop, (i64)c->W, !only_tail || !full, 0, NULL));
     c->mask[0] = cg_tail_mask(c, c->loop_val[bit], end);
-    HS_TRY(emit_stores(c));
+    HS_TRY(cg_emit_stores(c));
     c->mask[0] = NULL;
     (void)cg_close_loop(c, NULL);
   }
@@ -113,7 +113,7 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
     c->n->vars.v[var].lo = a;
     c->n->vars.v[var].hi = b - 1;
     cg_at_level(c, c->open);
-    LLVMValueRef from = cg_i64c(c, a), to = cg_i64c(c, b);
+    LLVMValueRef from = cg_ixc(c, a), to = cg_ixc(c, b);
     if (!whole) from = cg_clip(c, true, from, start), to = cg_clip(c, false, to, end);
     s = vector_loop(c, bit, from, to, whole, !whole || (b - a) % step != 0, b - a < step);
     c->n->vars.v[var] = keep;
@@ -137,9 +137,9 @@ static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMVa
     c->mask[u] = lanes;
     if (j_left)
       c->mask[u] = cg_and_mask(
-          c, lanes, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, u), j_left, ""), c->W));
+          c, lanes, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_ixc(c, u), j_left, ""), c->W));
   }
-  hs_status s = emit_stores(c);
+  hs_status s = cg_emit_stores(c);
   memset(c->mask, 0, sizeof c->mask);
   c->lane_left = c->tile_left = NULL;
   c->tile = c->lane = 0;
@@ -156,7 +156,7 @@ static hs_status tile_row(cg *c, u32 i, u32 j, LLVMValueRef j0, LLVMValueRef j1,
   HS_TRY(one_tile(c, 1ull << i, 1ull << j, i_left, NULL));
   LLVMValueRef at = cg_close_loop(c, NULL);
   if (!j_tail) return HS_GOOD;
-  HS_TRY(cg_open_loop(c, j, at, LLVMBuildAdd(c->b, j1, cg_i64c(c, W - 1), ""), W, true, 0, NULL));
+  HS_TRY(cg_open_loop(c, j, at, LLVMBuildAdd(c->b, j1, cg_ixc(c, W - 1), ""), W, true, 0, NULL));
   HS_TRY(one_tile(c, 1ull << i, 1ull << j, i_left, LLVMBuildSub(c->b, j1, c->loop_val[j], "")));
   (void)cg_close_loop(c, NULL);
   return HS_GOOD;
@@ -165,10 +165,10 @@ static hs_status tile_row(cg *c, u32 i, u32 j, LLVMValueRef j0, LLVMValueRef j1,
 // Opens a loop over blocks of `size` from..to; gives the bounds of the block.
 static hs_status open_blocks(cg *c, LLVMValueRef from, LLVMValueRef to, i64 size, LLVMValueRef *b,
                              LLVMValueRef *e) {
-  HS_TRY(cg_open_loop(c, NEST_NONE, from, LLVMBuildAdd(c->b, to, cg_i64c(c, size - 1), ""), size,
+  HS_TRY(cg_open_loop(c, NEST_NONE, from, LLVMBuildAdd(c->b, to, cg_ixc(c, size - 1), ""), size,
                       false, 0, NULL));
   *b = c->loops[c->open].phi;
-  *e = cg_clip(c, false, LLVMBuildAdd(c->b, *b, cg_i64c(c, size), ""), to);
+  *e = cg_clip(c, false, LLVMBuildAdd(c->b, *b, cg_ixc(c, size), ""), to);
   return HS_GOOD;
 }
 
@@ -188,7 +188,7 @@ static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRe
   HS_TRY(tile_row(c, i, j, jb, je, j_tail, NULL));
   LLVMValueRef at = cg_close_loop(c, NULL);
   if (i_tail) {
-    HS_TRY(cg_open_loop(c, i, at, LLVMBuildAdd(c->b, ie, cg_i64c(c, W - 1), ""), W, true, 0, NULL));
+    HS_TRY(cg_open_loop(c, i, at, LLVMBuildAdd(c->b, ie, cg_ixc(c, W - 1), ""), W, true, 0, NULL));
     HS_TRY(tile_row(c, i, j, jb, je, j_tail, LLVMBuildSub(c->b, ie, c->loop_val[i], "")));
     (void)cg_close_loop(c, NULL);
   }
@@ -204,14 +204,14 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
   // the chunk number is mixed radix over the split loops
   for (u32 k = st->nloops; k-- > 0;) {
     i64 n = cg_extent(c, st->loops[k]);
-    from[k] = cg_i64c(c, 0);
-    to[k] = cg_i64c(c, n);
+    from[k] = cg_ixc(c, 0);
+    to[k] = cg_ixc(c, n);
     if (st->split[k] <= 1) continue;
-    LLVMValueRef at = LLVMBuildURem(c->b, rest, cg_i64c(c, st->split[k]), "");
-    rest = LLVMBuildUDiv(c->b, rest, cg_i64c(c, st->split[k]), "");
-    from[k] = LLVMBuildNSWMul(c->b, at, cg_i64c(c, st->block[k]), "");
-    to[k] = LLVMBuildNSWAdd(c->b, from[k], cg_i64c(c, st->block[k]), "");
-    if (st->split[k] * st->block[k] != n) to[k] = cg_clip(c, false, to[k], cg_i64c(c, n));
+    LLVMValueRef at = LLVMBuildURem(c->b, rest, cg_ixc(c, st->split[k]), "");
+    rest = LLVMBuildUDiv(c->b, rest, cg_ixc(c, st->split[k]), "");
+    from[k] = LLVMBuildNSWMul(c->b, at, cg_ixc(c, st->block[k]), "");
+    to[k] = LLVMBuildNSWAdd(c->b, from[k], cg_ixc(c, st->block[k]), "");
+    if (st->split[k] * st->block[k] != n) to[k] = cg_clip(c, false, to[k], cg_ixc(c, n));
   }
   u32 scalar = st->vector ? st->nloops - 1 : st->nloops, base = c->open;
   for (u32 k = 0; k < scalar; k++) {
@@ -229,7 +229,7 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
   } else {
     c->lane = 0;
     c->W = c->U = 1;
-    HS_TRY(emit_stores(c));
+    HS_TRY(cg_emit_stores(c));
   }
   while (c->open > base) (void)cg_close_loop(c, NULL);
   return HS_GOOD;
@@ -278,9 +278,9 @@ static void begin_function(cg *c, const char *name) {
     else if (b->arg == NEST_BUF_ROW)
       c->bufs[k] = cg_slot(c, LLVMArrayType2(cg_mem(c, b->dtype), (u64)b->elements));
     else if (b->arg == NEST_BUF_SCRATCH)
-      c->bufs[k] = cg_gep(c, c->i8, c->scratch, cg_i64c(c, b->offset));
+      c->bufs[k] = cg_gep(c, c->i8, c->scratch, cg_ixc(c, b->offset));
     else
-      c->bufs[k] = LLVMBuildLoad2(c->b, c->ptr, cg_gep(c, c->ptr, c->args, cg_i64c(c, b->arg)), "");
+      c->bufs[k] = LLVMBuildLoad2(c->b, c->ptr, cg_gep(c, c->ptr, c->args, cg_ixc(c, b->arg)), "");
   }
 }
 
@@ -303,12 +303,12 @@ static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
     cg_at_level(c, 0);
     LLVMBasicBlockRef here = LLVMAppendBasicBlockInContext(c->ctx, c->fn, ""),
                       next = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
-    LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, c->chunk, cg_i64c(c, base + chunks), ""),
+    LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, c->chunk, cg_ixc(c, base + chunks), ""),
                     here, next);
     cg_forget(c, 0, 0);
     c->ins[0] = here;
     cg_at_level(c, 0);
-    HS_TRY(emit_stage(c, &stages[s], LLVMBuildSub(c->b, c->chunk, cg_i64c(c, base), "")));
+    HS_TRY(emit_stage(c, &stages[s], LLVMBuildSub(c->b, c->chunk, cg_ixc(c, base), "")));
     end_function(c);
     cg_forget(c, 0, 0);
     c->ins[0] = next;
@@ -319,16 +319,10 @@ static hs_status emit_stages(cg *c, size_t count, const nest_stage *stages) {
   return HS_GOOD;
 }
 
-hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *name,
-                    const emit_options *o) {
+cg *cg_begin(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, LLVMTypeRef index) {
+  static const cg_target cpu;
   cg *c = hs_calloc(1, sizeof *c);
-  *c = (cg){.ctx = ctx,
-            .mod = mod,
-            .n = n,
-            .vector_bytes = o->vector_bytes,
-            .contract = o->contract,
-            .W = 1,
-            .U = 1};
+  *c = (cg){.target = &cpu, .ctx = ctx, .mod = mod, .n = n, .ix = index, .W = 1, .U = 1};
   c->b = LLVMCreateBuilderInContext(ctx);
   c->i1 = LLVMInt1TypeInContext(ctx);
   c->i8 = LLVMInt8TypeInContext(ctx);
@@ -342,6 +336,25 @@ hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *
   c->bufs = hs_calloc(n->bufs.n + 1, sizeof *c->bufs);
   c->memo = hs_calloc(n->nodes.n + 1, sizeof *c->memo);
   c->tmemo = hs_calloc(n->nodes.n + 1, sizeof *c->tmemo);
+  return c;
+}
+
+void cg_end(cg *c) {
+  LLVMDisposeBuilder(c->b);
+  hs_arena_free(&c->arena);
+  hs_free(c->bufs);
+  hs_free(c->memo);
+  hs_free(c->tmemo);
+  hs_vec_free(&c->memoed);
+  hs_vec_free(&c->tmemoed);
+  hs_free(c);
+}
+
+hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *name,
+                    const emit_options *o) {
+  cg *c = cg_begin(ctx, mod, n, LLVMInt64TypeInContext(ctx));
+  c->vector_bytes = o->vector_bytes;
+  c->contract = o->contract;
   begin_function(c, name);
   hs_status s = emit_stages(c, n->stages.n, n->stages.v);
   if (hs_ok(s) && n->finish.n) {
@@ -351,13 +364,6 @@ hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *
     hs_free(second);
     s = emit_stages(c, n->finish.n, n->finish.v);
   }
-  LLVMDisposeBuilder(c->b);
-  hs_arena_free(&c->arena);
-  hs_free(c->bufs);
-  hs_free(c->memo);
-  hs_free(c->tmemo);
-  hs_vec_free(&c->memoed);
-  hs_vec_free(&c->tmemoed);
-  hs_free(c);
+  cg_end(c);
   return s;
 }

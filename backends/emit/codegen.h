@@ -15,7 +15,8 @@ typedef struct cg_loop {
   LLVMBasicBlockRef header;
   LLVMValueRef phi, start, last;  // runs while i <= last
   i64 step;
-  bool guarded;  // may run zero times
+  bool guarded;       // may run zero times
+  LLVMValueRef cond;  // of cg_open_if, which is no loop
   u32 ncarry;
   LLVMValueRef *carry_phi, *carry_init;
 } cg_loop;
@@ -26,8 +27,33 @@ typedef struct cg_memo {
   bool set;
 } cg_memo;
 
-typedef struct cg {
-  hs_arena arena;  // of this kernel: whatever must go when code generation stops half-way
+typedef struct cg cg;
+
+// What a target does in its own way; everything else is common. The CPU's table is empty: its way
+// is written out where the functions are called. The functions for one thread of a GPU: gpu/code.h.
+typedef struct cg_target {
+  // LOAD nodes and stores that vary along the lane loop, which has no masks there
+  hs_status (*load)(cg *, const nest_node *x, u32 copies, LLVMValueRef *out);
+  hs_status (*store)(cg *, const nest_store *s, u32 level);
+  // a scalar load that another place than memory answers; false: none
+  bool (*held)(cg *, const nest_node *x, LLVMValueRef *out);
+  // mathematics without a body in vmath.c (y: NULL for one operand), also of a part of the lanes
+  LLVMValueRef (*math)(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);
+  // floats of 8 bits and below from and to memory
+  LLVMValueRef (*small_float)(cg *, hlo_dtype, bool to_mem, LLVMValueRef);
+  // Reductions whose steps several threads share. team: whether they do, for a group whose results
+  // depend on those loops; it sets the lanes. open: the loop over this thread's steps, with carried
+  // values as in cg_open_loop; close. fold: combines the threads' values, for all of them.
+  bool (*team)(cg *, const nest_group *, u64 deps);
+  hs_status (*open)(cg *, const nest_group *, u32 ncarry, LLVMValueRef *carry);
+  void (*close)(cg *, const nest_group *, LLVMValueRef *carry);
+  hs_status (*fold)(cg *, const nest_group *, LLVMValueRef *acc);
+} cg_target;
+
+struct cg {
+  const cg_target *target;
+  void *of_target;  // its own state
+  hs_arena arena;   // of this kernel: whatever must go when code generation stops half-way
   LLVMContextRef ctx;
   LLVMModuleRef mod;
   LLVMBuilderRef b;
@@ -36,6 +62,7 @@ typedef struct cg {
   u32 vector_bytes;
   bool contract;  // sums and products of the module may become fused multiply-adds
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
+  LLVMTypeRef ix;  // of loop variables and indices: i64, or i32 where they fit and it matters
   // safe: 64 zero bytes for loads whose guard is false
   LLVMValueRef fn, args, chunk, scratch, safe;
   LLVMValueRef *bufs;                    // per nest buffer, loaded in the entry block
@@ -62,7 +89,7 @@ typedef struct cg {
   const LLVMValueRef *tacc, *telem;
   cg_memo *tmemo;
   HS_VEC(u32) tmemoed;
-} cg;
+};
 
 // The files, lowest first; each calls only those above it in this list, but for codegen_nodes.c and
 // the two below it, which recurse through cg_emit_node (see there).
@@ -98,6 +125,8 @@ LLVMValueRef cg_slot(cg *, LLVMTypeRef);
 // exp, log, sin, ... of float or double values (t: HLO_F32 or HLO_F64); y: second operand of atan2,
 // power and remainder, else NULL. NULL when there is no body for the operation.
 LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype t, LLVMValueRef x, LLVMValueRef y);
+// |x| to the y as x to the y: with the sign and the exceptions of C's pow.
+LLVMValueRef cg_power_cases(cg *, LLVMValueRef x, LLVMValueRef y, LLVMValueRef power);
 
 // ---- scalar_ops.c -------------------------------------------------------------------------------
 LLVMValueRef cg_from_mem(cg *, hlo_dtype, LLVMValueRef);  // from cg_mem to cg_rep
@@ -116,7 +145,7 @@ void cg_at_level(cg *, u32 level);  // code is appended to that level from here 
 // the mask.
 void cg_forget(cg *, u32 level, u64 deps);
 u32 cg_level_of(const cg *, u64 deps);  // of the innermost open loop in the mask; 0: none
-LLVMValueRef cg_i64c(cg *, i64 v);
+LLVMValueRef cg_ixc(cg *, i64 v);       // a constant index
 // Opens `for (i = start; i + step <= end; i += step)` as loop number `bit` (NEST_NONE: over
 // something else than a loop of the nest) and moves to its level. guarded: it may run zero times.
 // carry: ncarry loop-carried values; on return those of the current iteration. E_UNSUPPORTED beyond
@@ -126,6 +155,9 @@ hs_status cg_open_loop(cg *, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 
 // Closes the innermost loop. carry: in, the values at the end of the iteration; out, those after
 // the loop. Returns the induction value after the loop.
 LLVMValueRef cg_close_loop(cg *, LLVMValueRef *carry);
+// Opens a level whose code runs where the condition holds; closes it.
+hs_status cg_open_if(cg *, LLVMValueRef cond);
+void cg_close_if(cg *);
 i64 cg_extent(const cg *, u32 var);  // iterations of a loop variable
 LLVMValueRef cg_clip(cg *, bool max, LLVMValueRef a, LLVMValueRef b);  // larger or smaller integer
 LLVMValueRef cg_gep(cg *, LLVMTypeRef t, LLVMValueRef p, LLVMValueRef i);  // &((t *)p)[i]
@@ -141,8 +173,24 @@ LLVMValueRef cg_tail_mask(cg *, LLVMValueRef i, LLVMValueRef end);
 hs_status cg_emit_node(cg *, u32 id, LLVMValueRef **out);
 #define NODE(c, id, out) HS_TRY(cg_emit_node((c), (id), (out)))
 
+// ---- codegen_index.c ----------------------------------------------------------------------------
+// The expression as one number of the index type. skip: a variable to leave out, or NEST_NONE.
+hs_status cg_expr(cg *, const nest_expr *, u32 skip, LLVMValueRef *out);
+// Its value in every lane of vector u, as a vector of `it`: i32 or the index type.
+hs_status cg_lane_expr(cg *, const nest_expr *, u32 u, LLVMTypeRef it, LLVMValueRef *out);
+bool cg_fits32(const cg *, const nest_expr *);  // every step of computing it fits in 32 bits
+u64 cg_var_deps(const cg *, u32 var);           // loop mask
+// A remainder that repeats from iteration to iteration of the lane loop: its divisor divides what
+// the loop advances by.
+bool cg_repeats(const cg *, const nest_var *);
+// Whether the lane loop appears only as coefficient * loop; then *coef is that, *var the loop.
+bool cg_lane_affine(const cg *, const nest_expr *, u32 *var, i64 *coef);
+
 // ---- codegen_access.c ---------------------------------------------------------------------------
 // Values of LOAD, INDEX and GUARD nodes into out[0..copies); vec: they are vectors.
+// Pointer to the element of lane 0: of the expression, which has `coef` times `var` in it.
+hs_status cg_lane_pointer(cg *, u32 buf, const nest_expr *, u32 var, i64 coef, LLVMTypeRef mem,
+                          LLVMValueRef *out);
 hs_status cg_emit_load(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 // Whether a load reads the same elements in every iteration of the lane loop: at a remainder by a
 // divisor of what the loop advances by.
@@ -160,10 +208,17 @@ hs_status cg_emit_interleaved(cg *, const nest_store *s, u32 ways);
 // Emits a reduction group, with all groups that share its loops, and remembers the values of their
 // results.
 hs_status cg_emit_group(cg *, u32 group);
+// next = reducer(acc, elem), all accumulators of the group at once.
+hs_status cg_apply(cg *, const nest_group *, const LLVMValueRef *acc, const LLVMValueRef *elem,
+                   LLVMValueRef *next);
 
 // ---- codegen.c ----------------------------------------------------------------------------------
 // What every function of generated code has in common: width of its vectors, flushed denormals.
 void cg_function_attributes(LLVMContextRef, LLVMValueRef fn, u32 vector_bytes);
+// The state for one nest, its types made; index: as cg.ix. Freed by cg_end.
+cg *cg_begin(LLVMContextRef, LLVMModuleRef, nest *, LLVMTypeRef index);
+void cg_end(cg *);
+hs_status cg_emit_stores(cg *);  // of c->stage, at the current level
 // Adds function `name` (an emit_entry over all stages' chunks) to the module, and NAME_finish when
 // the nest has a second phase. E_UNSUPPORTED names an operation that there is no code for; the
 // module is then to be thrown away.

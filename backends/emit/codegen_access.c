@@ -1,4 +1,4 @@
-// codegen_access.c — index arithmetic, and the nodes made of it: loads, stores, indices, guards.
+// codegen_access.c — the nodes that index expressions make: loads, stores, indices, guards.
 //
 // How a load runs in lanes depends on its stride along the lane loop: 1 and -1 are vector loads
 // (reversed for -1), 2 to 4 are whole vectors and shuffles, everything else is a gather; a value
@@ -7,195 +7,20 @@
 // log2 W rounds of shuffles transpose the square.
 #include "backends/emit/codegen.h"
 
-// ---- index arithmetic ---------------------------------------------------------------------------
-
-static u64 var_deps(const cg *c, u32 var) {
-  const nest_var *v = &c->n->vars.v[var];
-  return v->kind == NEST_LOOP    ? 1ull << v->loop
-         : v->kind == NEST_VALUE ? c->n->nodes.v[v->node].deps
-                                 : nest_deps(c->n, v->e);
-}
-
-// An integer node's value clamped to lo..hi, as `to` (scalar or vector of i32 or i64).
-static LLVMValueRef clamped(cg *c, const nest_var *v, hlo_dtype t, LLVMValueRef x,
-                            LLVMTypeRef to_scalar) {
-  bool sgn = hlo_dtype_is_signed(t);
-  LLVMValueRef y = x;
-  int bits = hlo_dtype_bits(t);
-  LLVMTypeRef work = LLVMTypeOf(x);
-  i64 top = bits >= 63 ? INT64_MAX : (i64)((1ull << (sgn ? bits - 1 : bits)) - 1);
-  if (bits < 32) {
-    work = cg_like(x, c->i32);
-    y = sgn ? LLVMBuildSExt(c->b, x, work, "") : LLVMBuildZExt(c->b, x, work, "");
-  }
-  if (sgn) {
-    LLVMValueRef lo = cg_int(work, v->lo);
-    y = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, y, lo, ""), lo, y, "");
-  }
-  if (v->hi < top) {
-    LLVMValueRef hi = cg_int(work, v->hi);
-    y = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, sgn ? LLVMIntSGT : LLVMIntUGT, y, hi, ""), hi, y,
-                        "");
-  }
-  LLVMTypeRef to = cg_like(x, to_scalar);
-  unsigned have =
-      LLVMGetIntTypeWidth(bits < 32                                     ? c->i32
-                          : LLVMGetTypeKind(work) == LLVMVectorTypeKind ? LLVMGetElementType(work)
-                                                                        : work);
-  unsigned want = LLVMGetIntTypeWidth(to_scalar);
-  if (have < want)
-    return v->lo < 0 ? LLVMBuildSExt(c->b, y, to, "") : LLVMBuildZExt(c->b, y, to, "");
-  return have > want ? LLVMBuildTrunc(c->b, y, to, "") : y;
-}
-
-static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *out);
-
-static hs_status scalar_var(cg *c, u32 var, LLVMValueRef *out) {
-  const nest_var v = c->n->vars.v[var];
-  LLVMValueRef x, *p;
-  switch (v.kind) {
-  case NEST_LOOP: *out = c->loop_val[v.loop]; return HS_GOOD;
-  case NEST_VALUE:
-    NODE(c, v.node, &p);
-    *out = clamped(c, &v, c->n->nodes.v[v.node].dtype, p[0], c->i64);
-    return HS_GOOD;
-  default:
-    HS_TRY(scalar_expr(c, v.e, NEST_NONE, &x));
-    *out = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_i64c(c, v.d), "")
-                              : LLVMBuildURem(c->b, x, cg_i64c(c, v.d), "");
-    return HS_GOOD;
-  }
-}
-
-// The sum of the terms, those of outer levels first, so that partial sums are hoisted out of inner
-// loops. skip: a variable to leave out, or NEST_NONE.
-static hs_status scalar_expr(cg *c, const nest_expr *e, u32 skip, LLVMValueRef *out) {
-  u32 home = c->level, order[64], n = 0;
-  u32 levels[64];
-  if (e->n > 64)
-    return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
-  for (u32 i = 0; i < e->n; i++) {
-    if (e->t[i].var == skip) continue;
-    u32 l = cg_level_of(c, var_deps(c, e->t[i].var)), k = n++;
-    for (; k > 0 && levels[k - 1] > l; k--) levels[k] = levels[k - 1], order[k] = order[k - 1];
-    levels[k] = l;
-    order[k] = i;
-  }
-  LLVMValueRef sum = NULL;
-  for (u32 k = 0; k < n; k++) {
-    LLVMValueRef x;
-    cg_at_level(c, levels[k]);
-    HS_TRY(scalar_var(c, e->t[order[k]].var, &x));
-    i64 coef = e->t[order[k]].coef;
-    if (coef != 1) x = LLVMBuildNSWMul(c->b, x, cg_i64c(c, coef), "");
-    sum = sum    ? LLVMBuildNSWAdd(c->b, sum, x, "")
-          : e->c ? LLVMBuildNSWAdd(c->b, x, cg_i64c(c, e->c), "")
-                 : x;
-  }
-  cg_at_level(c, home);
-  *out = sum ? sum : cg_i64c(c, e->c);
-  return HS_GOOD;
-}
-
-// Whether every step of computing the expression fits in 32 bits.
-static bool fits32(const cg *c, const nest_expr *e) {
-  i64 lo, hi;
-  nest_range(c->n, e, &lo, &hi);
-  if (lo < INT32_MIN || hi > INT32_MAX || e->c < INT32_MIN || e->c > INT32_MAX) return false;
-  i64 mag = e->c < 0 ? -e->c : e->c;
-  for (u32 i = 0; i < e->n; i++) {
-    const nest_var *v = &c->n->vars.v[e->t[i].var];
-    i64 k = e->t[i].coef < 0 ? -e->t[i].coef : e->t[i].coef;
-    if (k > INT32_MAX || v->hi > INT32_MAX || v->lo < INT32_MIN) return false;
-    mag += k * HS_MAX(v->hi, -v->lo);
-    if (mag > INT32_MAX) return false;
-    if ((v->kind == NEST_DIV || v->kind == NEST_MOD) && !fits32(c, v->e)) return false;
-  }
-  return true;
-}
-
-// A remainder that repeats from iteration to iteration of the lane loop: its divisor divides what
-// the loop advances by.
-static bool repeats(const cg *c, const nest_var *v) {
-  return v->kind == NEST_MOD && c->stride && c->stride % v->d == 0 && v->e->n == 1 &&
-         v->e->t[0].coef == 1 && v->e->c >= 0 && c->n->vars.v[v->e->t[0].var].kind == NEST_LOOP;
-}
-
-bool cg_is_periodic(const cg *c, const nest_node *x) {
-  if (!c->stride || x->kind != NEST_LOAD || x->guard != NEST_NONE) return false;
-  for (u32 i = 0; i < x->e->n; i++)
-    if ((var_deps(c, x->e->t[i].var) & c->lane) && !repeats(c, &c->n->vars.v[x->e->t[i].var]))
-      return false;
-  return true;
-}
-
-// The expression in every lane of vector u, as a vector of `it` (i32 or i64).
-static hs_status vector_expr(cg *c, const nest_expr *e, u32 u, LLVMTypeRef it, LLVMValueRef *out) {
-  LLVMTypeRef vt = LLVMVectorType(it, c->W);
-  nest_term uni[64];
-  u32 nu = 0;
-  LLVMValueRef sum = NULL;
-  if (e->n > 64)
-    return hs_fail(HS_E_UNSUPPORTED, "unsupported: index expression of more than 64 terms");
-  for (u32 i = 0; i < e->n; i++) {
-    if (!(var_deps(c, e->t[i].var) & c->lane)) {
-      uni[nu++] = e->t[i];
-      continue;
-    }
-    const nest_var v = c->n->vars.v[e->t[i].var];
-    LLVMValueRef x, *p;
-    if (v.kind == NEST_LOOP) {
-      LLVMValueRef lanes[64];
-      bool stepped = c->tile && c->tile == 1ull << v.loop;
-      for (u32 k = 0; k < c->W; k++)
-        lanes[k] = LLVMConstInt(it, stepped ? u : c->tile ? k : u * c->W + k, false);
-      LLVMValueRef base = c->loop_val[v.loop];
-      if (it != c->i64) base = LLVMBuildTrunc(c->b, base, it, "");
-      x = LLVMBuildAdd(c->b, cg_splat(c, base, c->W), LLVMConstVector(lanes, c->W), "");
-    } else if (v.kind == NEST_VALUE) {
-      NODE(c, v.node, &p);
-      x = clamped(c, &v, c->n->nodes.v[v.node].dtype, p[u], it);
-    } else if (repeats(c, &v)) {
-      LLVMValueRef lanes[64];
-      for (u32 k = 0; k < c->W; k++)
-        lanes[k] = LLVMConstInt(it, (u64)((i64)(u * c->W + k) + v.e->c) % (u64)v.d, false);
-      x = LLVMConstVector(lanes, c->W);
-    } else {
-      HS_TRY(vector_expr(c, v.e, u, it, &x));
-      x = v.kind == NEST_DIV ? LLVMBuildUDiv(c->b, x, cg_int(vt, v.d), "")
-                             : LLVMBuildURem(c->b, x, cg_int(vt, v.d), "");
-    }
-    if (e->t[i].coef != 1) x = LLVMBuildMul(c->b, x, cg_int(vt, e->t[i].coef), "");
-    sum = sum ? LLVMBuildAdd(c->b, sum, x, "") : x;
-  }
-  LLVMValueRef base;
-  HS_TRY(scalar_expr(c, nest_make(c->n, e->c, nu, uni), NEST_NONE, &base));
-  if (it != c->i64) base = LLVMBuildTrunc(c->b, base, it, "");
-  if (!sum) *out = cg_splat(c, base, c->W);
-  else if (nu == 0 && e->c == 0) *out = sum;
-  else *out = LLVMBuildAdd(c->b, sum, cg_splat(c, base, c->W), "");
-  return HS_GOOD;
-}
-
-// Whether the lane loop appears in e only as coefficient * loop; then *coef is that.
-static bool lane_affine(const cg *c, const nest_expr *e, u32 *var, i64 *coef) {
-  *coef = 0;
-  *var = NEST_NONE;
-  for (u32 i = 0; i < e->n; i++) {
-    if (!(var_deps(c, e->t[i].var) & c->lane)) continue;
-    if (c->n->vars.v[e->t[i].var].kind != NEST_LOOP) return false;
-    *var = e->t[i].var;
-    *coef = e->t[i].coef;
-  }
-  return true;
-}
-
 // Stores past the caches are weakly ordered: a fence ends the function. Only x86 has them here.
 #if defined(__x86_64__)
 #define STREAMING true
 #else
 #define STREAMING false
 #endif
+
+bool cg_is_periodic(const cg *c, const nest_node *x) {
+  if (!c->stride || x->kind != NEST_LOAD || x->guard != NEST_NONE) return false;
+  for (u32 i = 0; i < x->e->n; i++)
+    if ((cg_var_deps(c, x->e->t[i].var) & c->lane) && !cg_repeats(c, &c->n->vars.v[x->e->t[i].var]))
+      return false;
+  return true;
+}
 
 // ---- memory -------------------------------------------------------------------------------------
 static LLVMValueRef all_ones(cg *c) { return LLVMConstAllOnes(LLVMVectorType(c->i1, c->W)); }
@@ -247,20 +72,20 @@ static LLVMValueRef reversed(cg *c, LLVMValueRef v) {
                                 "");
 }
 
-// Pointer to the element of lane 0. The part of the address that does not vary over the lane loop
-// is computed at its own level, and the lane loop's part is added here.
-static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 coef, LLVMTypeRef mt,
-                              LLVMValueRef *out) {
+// The part of the address that does not vary over the lane loop is computed at its own level, and
+// the lane loop's part is added here.
+hs_status cg_lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 coef, LLVMTypeRef mt,
+                          LLVMValueRef *out) {
   LLVMValueRef base;
   u32 home = c->level;
   u64 deps = nest_deps(c->n, e) & ~(var == NEST_NONE ? 0 : c->lane);
   cg_at_level(c, cg_level_of(c, deps));
-  HS_TRY(scalar_expr(c, e, var, &base));
+  HS_TRY(cg_expr(c, e, var, &base));
   LLVMValueRef p = cg_gep(c, mt, c->bufs[buf], base);
   cg_at_level(c, home);
   if (var != NEST_NONE) {
     LLVMValueRef i = c->loop_val[c->n->vars.v[var].loop];
-    p = cg_gep(c, mt, p, coef == 1 ? i : LLVMBuildNSWMul(c->b, i, cg_i64c(c, coef), ""));
+    p = cg_gep(c, mt, p, coef == 1 ? i : LLVMBuildNSWMul(c->b, i, cg_ixc(c, coef), ""));
   }
   *out = p;
   return HS_GOOD;
@@ -271,7 +96,7 @@ static hs_status lane_pointer(cg *c, u32 buf, const nest_expr *e, u32 var, i64 c
 static bool tile_affine(const cg *c, const nest_expr *e, i64 *lane, i64 *tile) {
   *lane = *tile = 0;
   for (u32 i = 0; i < e->n; i++) {
-    u64 d = var_deps(c, e->t[i].var) & c->lane;
+    u64 d = cg_var_deps(c, e->t[i].var) & c->lane;
     if (!d) continue;
     if (c->n->vars.v[e->t[i].var].kind != NEST_LOOP) return false;
     *(d == c->tile ? tile : lane) = e->t[i].coef;
@@ -286,14 +111,14 @@ static hs_status tile_pointer(cg *c, u32 buf, const nest_expr *e, i64 ci, i64 cj
   u32 nu = 0;
   LLVMValueRef base, i = NULL, j = NULL;
   for (u32 k = 0; k < e->n; k++) {
-    u64 d = var_deps(c, e->t[k].var) & c->lane;
+    u64 d = cg_var_deps(c, e->t[k].var) & c->lane;
     if (!d && nu < 64) uni[nu++] = e->t[k];
     else if (d == c->tile) j = c->loop_val[c->n->vars.v[e->t[k].var].loop];
     else i = c->loop_val[c->n->vars.v[e->t[k].var].loop];
   }
-  HS_TRY(scalar_expr(c, nest_make(c->n, e->c, nu, uni), NEST_NONE, &base));
-  if (i) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, i, cg_i64c(c, ci), ""), "");
-  if (j) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, j, cg_i64c(c, cj), ""), "");
+  HS_TRY(cg_expr(c, nest_make(c->n, e->c, nu, uni), NEST_NONE, &base));
+  if (i) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, i, cg_ixc(c, ci), ""), "");
+  if (j) base = LLVMBuildNSWAdd(c->b, base, LLVMBuildNSWMul(c->b, j, cg_ixc(c, cj), ""), "");
   *out = cg_gep(c, mt, c->bufs[buf], base);
   return HS_GOOD;
 }
@@ -331,19 +156,19 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
   HS_TRY(tile_pointer(c, x->buf, x->e, ci, cj, mt, &p));
   if (rows) {
     for (u32 u = 0; u < c->U; u++) {
-      q = u && cj ? cg_gep(c, mt, p, cg_i64c(c, u * cj)) : p;
+      q = u && cj ? cg_gep(c, mt, p, cg_ixc(c, u * cj)) : p;
       if (c->mask[u]) out[u] = masked_load(c, false, q, vt, align, c->mask[u]);
       else LLVMSetAlignment(out[u] = LLVMBuildLoad2(c->b, vt, q, ""), align);
     }
   } else {
     LLVMValueRef below = c->tile_left ? cg_below(c, c->tile_left) : NULL;
     for (u32 l = 0; l < c->W; l++) {
-      q = l ? cg_gep(c, mt, p, cg_i64c(c, l * ci)) : p;
+      q = l ? cg_gep(c, mt, p, cg_ixc(c, l * ci)) : p;
       LLVMValueRef mask = below;
       if (c->lane_left)
         mask = cg_and_mask(
             c, mask,
-            cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_i64c(c, l), c->lane_left, ""), c->W));
+            cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_ixc(c, l), c->lane_left, ""), c->W));
       if (mask) out[l] = masked_load(c, false, q, vt, align, mask);
       else LLVMSetAlignment(out[l] = LLVMBuildLoad2(c->b, vt, q, ""), align);
     }
@@ -361,7 +186,7 @@ static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u
   LLVMValueRef v[4], m[64], all = NULL;
   u32 W = c->W;
   for (u32 k = 0; k < s; k++) {
-    LLVMValueRef q = k ? cg_gep(c, mt, p, cg_i64c(c, k * W)) : p;
+    LLVMValueRef q = k ? cg_gep(c, mt, p, cg_ixc(c, k * W)) : p;
     if ((k + 1) * W - 1 <= s * (W - 1)) {
       LLVMSetAlignment(v[k] = LLVMBuildLoad2(c->b, vt, q, ""), align);
       continue;
@@ -386,7 +211,7 @@ static u32 repeated_elements(const cg *c, const nest_expr *e) {
   u32 found = NEST_NONE;
   for (u32 i = 0; i < e->n; i++) {
     const nest_var *v = &c->n->vars.v[e->t[i].var];
-    if (!(var_deps(c, e->t[i].var) & c->lane)) continue;
+    if (!(cg_var_deps(c, e->t[i].var) & c->lane)) continue;
     if (found != NEST_NONE || v->kind != NEST_DIV || e->t[i].coef != 1 || !c->stride ||
         c->stride % v->d || v->e->n != 1 || v->e->t[0].coef != 1 || v->e->c < 0 ||
         c->n->vars.v[v->e->t[0].var].kind != NEST_LOOP)
@@ -423,7 +248,7 @@ static LLVMValueRef repeated_load(cg *c, LLVMValueRef p, u32 u, i64 d, i64 shift
   while (n <= last) n *= 2;
   for (u32 k = 0; k < n; k++) all &= read[k];
   LLVMTypeRef vt = LLVMVectorType(mt, n);
-  q = first ? cg_gep(c, mt, p, cg_i64c(c, first)) : p;
+  q = first ? cg_gep(c, mt, p, cg_ixc(c, first)) : p;
   LLVMValueRef v, mask[64];
   for (u32 k = 0; k < n; k++) mask[k] = LLVMConstInt(c->i1, read[k], false);
   if (all) LLVMSetAlignment(v = LLVMBuildLoad2(c->b, vt, q, ""), align);
@@ -436,6 +261,8 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     LLVMValueRef *done;
     NODE(c, c->n->groups.v[x->written_by - 1].out[0], &done);
   }
+  if (!vec && c->target->held && c->target->held(c, x, out)) return HS_GOOD;
+  if (vec && c->target->load) return c->target->load(c, x, copies, out);
   if (vec && c->tile) {
     bool done;
     HS_TRY(tile_load(c, x, out, &done));
@@ -458,24 +285,24 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     }
   }
   if (!vec) {
-    HS_TRY(lane_pointer(c, x->buf, x->e, NEST_NONE, 0, mt, &p));
-    if (g) p = LLVMBuildSelect(c->b, g[0], p, c->safe, "");
+    HS_TRY(cg_lane_pointer(c, x->buf, x->e, NEST_NONE, 0, mt, &p));
+    if (g) p = LLVMBuildSelect(c->b, g[0], p, c->safe ? c->safe : c->bufs[x->buf], "");
     LLVMValueRef v = LLVMBuildLoad2(c->b, mt, p, "");
     LLVMSetAlignment(v, align);
     out[0] = cg_from_mem(c, x->dtype, v);
     return HS_GOOD;
   }
-  bool affine = !c->tile && lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1),
+  bool affine = !c->tile && cg_lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1),
        strided = false;
   if (!c->tile && !affine && !g && !c->mask[0])
-    strided = lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
-  if (strided) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
-  if (affine) HS_TRY(lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
+    strided = cg_lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
+  if (strided) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
+  if (affine) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   u32 again = affine || strided || c->tile ? NEST_NONE : repeated_elements(c, x->e);
   bool wanted[64];
   if (again != NEST_NONE) {
     LLVMValueRef base;
-    HS_TRY(scalar_expr(c, x->e, NEST_NONE, &base));
+    HS_TRY(cg_expr(c, x->e, NEST_NONE, &base));
     p = cg_gep(c, mt, c->bufs[x->buf], base);
   }
   for (u32 u = 0; u < copies; u++) {
@@ -485,7 +312,7 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
       mask = cg_and_mask(c, mask, all_or_none ? cg_splat(c, g[0], c->W) : g[u]);
     if (affine) {
       i64 shift = coef == 1 ? (i64)(u * c->W) : -(i64)((u + 1) * c->W - 1);
-      q = shift ? cg_gep(c, mt, p, cg_i64c(c, shift)) : p;
+      q = shift ? cg_gep(c, mt, p, cg_ixc(c, shift)) : p;
       // A mask would do, but a processor takes microseconds over one that hides a page that is not
       // there, as the pages before the first row are.
       if (all_or_none) q = LLVMBuildSelect(c->b, g[0], q, c->safe, "");
@@ -497,14 +324,14 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
       }
       if (coef == -1) v = reversed(c, v);
     } else if (strided) {
-      v = strided_load(c, u ? cg_gep(c, mt, p, cg_i64c(c, (i64)(u * c->W) * coef)) : p, (u32)coef,
+      v = strided_load(c, u ? cg_gep(c, mt, p, cg_ixc(c, (i64)(u * c->W) * coef)) : p, (u32)coef,
                        mt, align);
     } else if (again != NEST_NONE && known_mask(c, mask, wanted)) {
       const nest_var *w = &c->n->vars.v[again];
       v = repeated_load(c, p, u, w->d, w->e->c % w->d, wanted, mt, align);
     } else {
-      LLVMTypeRef it = fits32(c, x->e) ? c->i32 : c->i64;
-      HS_TRY(vector_expr(c, x->e, u, it, &q));
+      LLVMTypeRef it = cg_fits32(c, x->e) ? c->i32 : c->i64;
+      HS_TRY(cg_lane_expr(c, x->e, u, it, &q));
       q = cg_gep(c, mt, c->bufs[x->buf], q);
       v = masked_load(c, true, q, vt, align, mask ? mask : all_ones(c));
     }
@@ -545,30 +372,32 @@ hs_status cg_emit_store(cg *c, const nest_store *s, u32 level) {
   u32 align = (u32)hlo_dtype_storage(b->dtype), var, copies = c->lane ? c->U : 1;
   LLVMValueRef *v, p = NULL, q;
   i64 coef = 0;
+  if (c->lane && c->target->store && (nest_deps(c->n, s->e) & c->lane))
+    return c->target->store(c, s, level);
   NODE(c, s->node, &v);
   bool value_vec = c->lane && (c->n->nodes.v[s->node].deps & c->lane);
   bool addr_vec = c->lane && (nest_deps(c->n, s->e) & c->lane);
   cg_at_level(c, level);
   if (!addr_vec) {
-    HS_TRY(lane_pointer(c, s->buf, s->e, NEST_NONE, 0, mt, &p));
+    HS_TRY(cg_lane_pointer(c, s->buf, s->e, NEST_NONE, 0, mt, &p));
     LLVMSetAlignment(LLVMBuildStore(c->b, cg_to_mem(c, b->dtype, v[0]), p), align);
     return HS_GOOD;
   }
   i64 step = c->W;
   bool unit = c->tile ? tile_affine(c, s->e, &coef, &step) && coef == 1
-                      : lane_affine(c, s->e, &var, &coef) && coef == 1;
+                      : cg_lane_affine(c, s->e, &var, &coef) && coef == 1;
   if (unit && c->tile) HS_TRY(tile_pointer(c, s->buf, s->e, 1, step, mt, &p));
-  else if (unit) HS_TRY(lane_pointer(c, s->buf, s->e, var, 1, mt, &p));
+  else if (unit) HS_TRY(cg_lane_pointer(c, s->buf, s->e, var, 1, mt, &p));
   bool stream = streams(c, s, unit);
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef w = cg_to_mem(c, b->dtype, cg_splat(c, v[value_vec ? u : 0], c->W));
     if (unit) {
-      q = u && step ? cg_gep(c, mt, p, cg_i64c(c, (i64)u * step)) : p;
+      q = u && step ? cg_gep(c, mt, p, cg_ixc(c, (i64)u * step)) : p;
       if (c->mask[u]) masked_store(c, false, w, q, align, c->mask[u]);
       else if (stream) streaming_store(c, w, q, align * c->W);
       else LLVMSetAlignment(LLVMBuildStore(c->b, w, q), align);
     } else {
-      HS_TRY(vector_expr(c, s->e, u, fits32(c, s->e) ? c->i32 : c->i64, &q));
+      HS_TRY(cg_lane_expr(c, s->e, u, cg_fits32(c, s->e) ? c->i32 : c->i64, &q));
       masked_store(c, true, w, cg_gep(c, mt, c->bufs[s->buf], q), align,
                    c->mask[u] ? c->mask[u] : all_ones(c));
     }
@@ -616,7 +445,9 @@ static void weave(cg *c, u32 n, LLVMValueRef *v) {
 bool cg_are_neighbours(cg *c, const nest_store *s, u32 ways) {
   u32 var;
   i64 coef;
-  if (!c->lane || c->tile || !lane_affine(c, s->e, &var, &coef) || coef != (i64)ways) return false;
+  if (!c->lane || c->tile || c->target->store || !cg_lane_affine(c, s->e, &var, &coef) ||
+      coef != (i64)ways)
+    return false;
   for (u32 k = 1; k < ways; k++)
     if (s[k].buf != s->buf || nest_add(c->n, s->e, nest_const(c->n, (i64)k)) != s[k].e)
       return false;
@@ -629,7 +460,7 @@ hs_status cg_emit_interleaved(cg *c, const nest_store *s, u32 ways) {
   LLVMValueRef *v, p, w[CG_MAX_UNROLL][CG_MAX_UNROLL], m[64];
   u32 align = (u32)hlo_dtype_storage(t), var;
   i64 coef;
-  (void)lane_affine(c, s->e, &var, &coef);  // coef: ways
+  (void)cg_lane_affine(c, s->e, &var, &coef);  // coef: ways
   for (u32 r = 0; r < ways; r++) {
     NODE(c, s[r].node, &v);
     bool vec = (c->n->nodes.v[s[r].node].deps & c->lane) != 0;
@@ -637,11 +468,11 @@ hs_status cg_emit_interleaved(cg *c, const nest_store *s, u32 ways) {
     for (u32 u = 0; u < c->U; u++) w[u][r] = cg_to_mem(c, t, cg_splat(c, v[vec ? u : 0], c->W));
   }
   cg_at_level(c, c->open);
-  HS_TRY(lane_pointer(c, s->buf, s->e, var, coef, mt, &p));
+  HS_TRY(cg_lane_pointer(c, s->buf, s->e, var, coef, mt, &p));
   for (u32 u = 0; u < c->U; u++) {
     weave(c, ways, w[u]);
     for (u32 k = 0; k < ways; k++) {
-      LLVMValueRef q = cg_gep(c, mt, p, cg_i64c(c, (i64)(u * ways + k) * c->W));
+      LLVMValueRef q = cg_gep(c, mt, p, cg_ixc(c, (i64)(u * ways + k) * c->W));
       if (!c->mask[u]) {
         LLVMSetAlignment(LLVMBuildStore(c->b, w[u][k], q), align);
         continue;
@@ -658,8 +489,8 @@ hs_status cg_emit_interleaved(cg *c, const nest_store *s, u32 ways) {
 // ---- guards and indices -------------------------------------------------------------------------
 hs_status cg_emit_index(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
   for (u32 u = 0; u < copies; u++) {
-    if (!vec) HS_TRY(scalar_expr(c, x->e, NEST_NONE, &out[u]));
-    else HS_TRY(vector_expr(c, x->e, u, fits32(c, x->e) ? c->i32 : c->i64, &out[u]));
+    if (!vec) HS_TRY(cg_expr(c, x->e, NEST_NONE, &out[u]));
+    else HS_TRY(cg_lane_expr(c, x->e, u, cg_fits32(c, x->e) ? c->i32 : c->i64, &out[u]));
   }
   return HS_GOOD;
 }

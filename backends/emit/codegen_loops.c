@@ -19,7 +19,7 @@ void cg_forget(cg *c, u32 level, u64 deps) {
   c->memoed.n = keep;
 }
 
-LLVMValueRef cg_i64c(cg *c, i64 v) { return LLVMConstInt(c->i64, (u64)v, true); }
+LLVMValueRef cg_ixc(cg *c, i64 v) { return LLVMConstInt(c->ix, (u64)v, true); }
 
 hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64 step, bool guarded,
                        u32 ncarry, LLVMValueRef *carry) {
@@ -28,11 +28,11 @@ hs_status cg_open_loop(cg *c, u32 bit, LLVMValueRef start, LLVMValueRef end, i64
   cg_at_level(c, c->open);
   cg_loop *l = &c->loops[++c->open];
   *l = (cg_loop){.bit = bit, .start = start, .step = step, .guarded = guarded, .ncarry = ncarry};
-  l->last = LLVMBuildSub(c->b, end, cg_i64c(c, step), "");
+  l->last = LLVMBuildSub(c->b, end, cg_ixc(c, step), "");
   l->header = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
   c->ins[c->open] = l->header;
   cg_at_level(c, c->open);
-  l->phi = LLVMBuildPhi(c->b, c->i64, "");
+  l->phi = LLVMBuildPhi(c->b, c->ix, "");
   if (ncarry) {
     l->carry_phi = HS_NEW_ARRAY(&c->arena, LLVMValueRef, ncarry);
     l->carry_init = HS_NEW_ARRAY(&c->arena, LLVMValueRef, ncarry);
@@ -55,7 +55,7 @@ LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
   cg_at_level(c, inner);
   LLVMBasicBlockRef latch = c->ins[inner], pre = c->ins[outer],
                     exit = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
-  LLVMValueRef next = LLVMBuildNSWAdd(c->b, l->phi, cg_i64c(c, l->step), "");
+  LLVMValueRef next = LLVMBuildNSWAdd(c->b, l->phi, cg_ixc(c, l->step), "");
   LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, next, l->last, ""), l->header, exit);
   cg_forget(c, inner, 0);
   if (l->bit != NEST_NONE) c->open_mask &= ~(1ull << l->bit);
@@ -72,7 +72,7 @@ LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
   cg_at_level(c, outer);
   LLVMValueRef after = next;
   if (l->guarded) {
-    after = LLVMBuildPhi(c->b, c->i64, "");
+    after = LLVMBuildPhi(c->b, c->ix, "");
     LLVMAddIncoming(after, (LLVMValueRef[]){l->start, next}, (LLVMBasicBlockRef[]){pre, latch}, 2);
     for (u32 k = 0; k < l->ncarry; k++) {
       LLVMValueRef p = LLVMBuildPhi(c->b, LLVMTypeOf(carry[k]), "");
@@ -82,6 +82,29 @@ LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
     }
   }
   return after;
+}
+
+hs_status cg_open_if(cg *c, LLVMValueRef cond) {
+  if (c->open + 2 >= CG_MAX_LEVELS)
+    return hs_fail(HS_E_UNSUPPORTED, "unsupported: loops nested too deeply");
+  cg_loop *l = &c->loops[++c->open];
+  *l = (cg_loop){.bit = NEST_NONE, .cond = cond};
+  l->header = c->ins[c->open] = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
+  cg_at_level(c, c->open);
+  return HS_GOOD;
+}
+
+void cg_close_if(cg *c) {
+  cg_loop *l = &c->loops[c->open];
+  LLVMBasicBlockRef exit = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
+  cg_at_level(c, c->open);
+  LLVMBuildBr(c->b, exit);
+  cg_forget(c, c->open, 0);
+  c->open--;
+  cg_at_level(c, c->open);
+  LLVMBuildCondBr(c->b, l->cond, l->header, exit);
+  c->ins[c->open] = exit;
+  cg_at_level(c, c->open);
 }
 
 u32 cg_level_of(const cg *c, u64 deps) {
@@ -111,7 +134,7 @@ LLVMValueRef cg_and_mask(cg *c, LLVMValueRef a, LLVMValueRef b) {
 
 LLVMValueRef cg_below(cg *c, LLVMValueRef left) {
   LLVMValueRef lanes[64];
-  for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->i64, k, false);
+  for (u32 k = 0; k < c->W; k++) lanes[k] = LLVMConstInt(c->ix, k, false);
   return LLVMBuildICmp(c->b, LLVMIntSLT, LLVMConstVector(lanes, c->W), cg_splat(c, left, c->W), "");
 }
 

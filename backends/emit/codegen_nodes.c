@@ -45,7 +45,7 @@ static hs_status emit_op(cg *c, const nest_node *x, u32 copies, bool vec, LLVMVa
   // indices come as i32 where they fit
   if (x->op == HLO_CONVERT && c->n->nodes.v[x->args[0]].kind == NEST_INDEX) {
     LLVMTypeRef t = LLVMTypeOf(p[0][0]);
-    if (LLVMGetTypeKind(t) == LLVMVectorTypeKind && LLVMGetElementType(t) == c->i32) y.in = HLO_S32;
+    if (cg_scalar_of(t) == c->i32) y.in = HLO_S32;
   }
   for (u32 u = 0; u < copies; u++) {
     for (u32 k = 0; k < x->nargs; k++)

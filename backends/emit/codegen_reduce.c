@@ -54,9 +54,8 @@ static hs_status emit_template(cg *c, u32 id, LLVMValueRef *out) {
   return HS_GOOD;
 }
 
-// next = reducer(acc, elem), all accumulators of the group at once.
-static hs_status apply(cg *c, const nest_group *g, const LLVMValueRef *acc,
-                       const LLVMValueRef *elem, LLVMValueRef *next) {
+hs_status cg_apply(cg *c, const nest_group *g, const LLVMValueRef *acc, const LLVMValueRef *elem,
+                   LLVMValueRef *next) {
   c->tacc = acc;
   c->telem = elem;
   for (u32 k = 0; k < g->nacc; k++) HS_TRY(emit_template(c, g->next[k], &next[k]));
@@ -94,6 +93,7 @@ typedef struct reduction {
   const nest_group *g[NEST_MAX_ACCS];
   u32 total, copies;  // accumulators over all members; vectors of each
   bool row;           // row form: lanes run along its innermost loop
+  bool team;          // row form whose steps several threads share
   bool column;        // column form: lanes run along a loop around it
 } reduction;
 
@@ -122,7 +122,7 @@ static hs_status reduction_step(cg *c, const reduction *r, LLVMValueRef *acc, u3
           e[k] = cg_splat(c, e[k], LLVMGetVectorSize(LLVMTypeOf(a[k])));
       }
       cg_at_level(c, c->open);
-      HS_TRY(apply(c, g, a, e, out));
+      HS_TRY(cg_apply(c, g, a, e, out));
       LLVMValueRef keep = r->row ? c->mask[u] : NULL;
       if (cond && c->lane && (c->n->nodes.v[g->cond].deps & c->lane))
         keep = cg_and_mask(c, keep, cond[u]);
@@ -139,10 +139,9 @@ static hs_status reduction_step(cg *c, const reduction *r, LLVMValueRef *acc, u3
 // Bounds of the outermost loop of a split reduction (split.c): those of the current split.
 static void split_bounds(cg *c, const nest_group *g, LLVMValueRef *from, LLVMValueRef *to) {
   i64 n = cg_extent(c, g->loops[0]);
-  *from =
-      LLVMBuildNSWMul(c->b, c->loop_val[c->n->vars.v[g->seg].loop], cg_i64c(c, g->seg_size), "");
-  *to = LLVMBuildNSWAdd(c->b, *from, cg_i64c(c, g->seg_size), "");
-  if (n % g->seg_size) *to = cg_clip(c, false, *to, cg_i64c(c, n));
+  *from = LLVMBuildNSWMul(c->b, c->loop_val[c->n->vars.v[g->seg].loop], cg_ixc(c, g->seg_size), "");
+  *to = LLVMBuildNSWAdd(c->b, *from, cg_ixc(c, g->seg_size), "");
+  if (n % g->seg_size) *to = cg_clip(c, false, *to, cg_ixc(c, n));
 }
 
 static hs_status lane_loop_of_split(cg *c, const reduction *r, u32 bit, LLVMValueRef *acc) {
@@ -153,7 +152,7 @@ static hs_status lane_loop_of_split(cg *c, const reduction *r, u32 bit, LLVMValu
   HS_TRY(reduction_step(c, r, acc, U));
   at = cg_close_loop(c, acc);
   c->U = 1;
-  HS_TRY(cg_open_loop(c, bit, at, LLVMBuildAdd(c->b, to, cg_i64c(c, (i64)c->W - 1), ""), (i64)c->W,
+  HS_TRY(cg_open_loop(c, bit, at, LLVMBuildAdd(c->b, to, cg_ixc(c, (i64)c->W - 1), ""), (i64)c->W,
                       true, r->total * r->copies, acc));
   c->mask[0] = cg_tail_mask(c, c->loop_val[bit], to);
   HS_TRY(reduction_step(c, r, acc, 1));
@@ -171,15 +170,15 @@ static hs_status lane_loop(cg *c, const reduction *r, u32 var, bool is_split, LL
   i64 n = cg_extent(c, var), step = (i64)(U * c->W), whole = n / step * step;
   if (whole) {
     HS_TRY(
-        cg_open_loop(c, bit, cg_i64c(c, 0), cg_i64c(c, n), step, false, r->total * r->copies, acc));
+        cg_open_loop(c, bit, cg_ixc(c, 0), cg_ixc(c, n), step, false, r->total * r->copies, acc));
     HS_TRY(reduction_step(c, r, acc, U));
     (void)cg_close_loop(c, acc);
   }
   if (whole == n) return HS_GOOD;
   c->U = 1;
-  HS_TRY(cg_open_loop(c, bit, cg_i64c(c, whole), cg_i64c(c, n + (i64)c->W - 1), (i64)c->W, false,
+  HS_TRY(cg_open_loop(c, bit, cg_ixc(c, whole), cg_ixc(c, n + (i64)c->W - 1), (i64)c->W, false,
                       r->total * r->copies, acc));
-  if ((n - whole) % (i64)c->W) c->mask[0] = cg_tail_mask(c, c->loop_val[bit], cg_i64c(c, n));
+  if ((n - whole) % (i64)c->W) c->mask[0] = cg_tail_mask(c, c->loop_val[bit], cg_ixc(c, n));
   HS_TRY(reduction_step(c, r, acc, 1));
   c->mask[0] = NULL;
   (void)cg_close_loop(c, acc);
@@ -189,6 +188,12 @@ static hs_status lane_loop(cg *c, const reduction *r, u32 var, bool is_split, LL
 
 static hs_status reduction_loops(cg *c, const reduction *r, u32 depth, LLVMValueRef *acc) {
   const nest_group *g = r->g[0];
+  if (r->team) {
+    HS_TRY(c->target->open(c, g, r->total * r->copies, acc));
+    HS_TRY(reduction_step(c, r, acc, r->copies));
+    c->target->close(c, g, acc);
+    return HS_GOOD;
+  }
   if (depth == g->nloops) return reduction_step(c, r, acc, r->copies);
   bool is_split = depth == 0 && g->seg != NEST_NONE;
   if (r->row && depth + 1 == g->nloops) return lane_loop(c, r, g->loops[depth], is_split, acc);
@@ -202,7 +207,7 @@ static hs_status reduction_loops(cg *c, const reduction *r, u32 depth, LLVMValue
     c->loop_level[bit] = c->open;
     for (i64 i = 0; i < n; i++) {
       c->n->vars.v[var].lo = c->n->vars.v[var].hi = i;
-      c->loop_val[bit] = cg_i64c(c, i);
+      c->loop_val[bit] = cg_ixc(c, i);
       hs_status s = reduction_loops(c, r, depth + 1, acc);
       cg_forget(c, CG_MAX_LEVELS, 1ull << bit);
       c->n->vars.v[var] = keep;
@@ -211,7 +216,7 @@ static hs_status reduction_loops(cg *c, const reduction *r, u32 depth, LLVMValue
     c->open_mask &= ~(1ull << bit);
     return HS_GOOD;
   }
-  LLVMValueRef from = cg_i64c(c, 0), to = cg_i64c(c, n);
+  LLVMValueRef from = cg_ixc(c, 0), to = cg_ixc(c, n);
   if (is_split) split_bounds(c, g, &from, &to);
   HS_TRY(cg_open_loop(c, bit, from, to, 1, false, r->total * r->copies, acc));
   HS_TRY(reduction_loops(c, r, depth + 1, acc));
@@ -227,7 +232,7 @@ static hs_status fold_lanes(cg *c, const nest_group *g, u32 copies, LLVMValueRef
   for (u32 k = 0; k < g->nacc; k++) out[k] = acc[k * stride];
   for (u32 u = 1; u < copies; u++) {
     for (u32 k = 0; k < g->nacc; k++) a[k] = out[k], b[k] = acc[k * stride + u];
-    HS_TRY(apply(c, g, a, b, out));
+    HS_TRY(cg_apply(c, g, a, b, out));
   }
   for (u32 w = c->W / 2; w >= 1; w /= 2) {
     for (u32 k = 0; k < g->nacc; k++) {
@@ -237,9 +242,9 @@ static hs_status fold_lanes(cg *c, const nest_group *g, u32 copies, LLVMValueRef
       a[k] = LLVMBuildShuffleVector(c->b, out[k], poison, LLVMConstVector(lo, w), "");
       b[k] = LLVMBuildShuffleVector(c->b, out[k], poison, LLVMConstVector(hi, w), "");
     }
-    HS_TRY(apply(c, g, a, b, out));
+    HS_TRY(cg_apply(c, g, a, b, out));
   }
-  for (u32 k = 0; k < g->nacc; k++)
+  for (u32 k = 0; k < g->nacc && c->W > 1; k++)
     out[k] = LLVMBuildExtractElement(c->b, out[k], LLVMConstInt(c->i32, 0, false), "");
   return HS_GOOD;
 }
@@ -347,9 +352,10 @@ static void choose_form(cg *c, reduction *r, u64 deps) {
     c->lane = 0;
     c->W = c->U = 1;
     memset(c->mask, 0, sizeof c->mask);
-    r->row = row_form(c, r);
+    r->team = c->target->team && c->target->team(c, r->g[0], deps);
+    r->row = r->team || row_form(c, r);
   }
-  if (r->row) {
+  if (r->row && !r->team) {
     u32 var = r->g[0]->loops[r->g[0]->nloops - 1];
     c->lane = 1ull << c->n->vars.v[var].loop;
     c->W = row_lanes(c, r);
@@ -385,6 +391,7 @@ static hs_status finish_row(cg *c, const reduction *r, const nest_group *g, LLVM
                             LLVMValueRef *out) {
   u32 level = c->level;
   HS_TRY(fold_lanes(c, g, r->copies, acc, r->copies, out));
+  if (r->team) HS_TRY(c->target->fold(c, g, out));
   if (g->monoid == HLO_OP_INVALID || g->seg != NEST_NONE) return HS_GOOD;
   LLVMValueRef *p, in[64];
   for (u32 k = 0; k < g->nacc; k++) {
@@ -392,7 +399,7 @@ static hs_status finish_row(cg *c, const reduction *r, const nest_group *g, LLVM
     in[k] = p[0];
   }
   cg_at_level(c, level);
-  return apply(c, g, in, out, out);
+  return cg_apply(c, g, in, out, out);
 }
 
 // Remembers the results of every member; `copies` vectors of each.

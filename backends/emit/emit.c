@@ -32,9 +32,13 @@ hs_status emit_unit_new(const emit_options *o, emit_unit **out) {
   return HS_GOOD;
 }
 
+void emit_free_constants(nest *n) {
+  for (size_t k = 0; k < n->bufs.n; k++)
+    if (n->bufs.v[k].arg == NEST_BUF_CONST) hs_free((void *)(uintptr_t)n->bufs.v[k].data);
+}
+
 static void body_free(emit_body *b) {
-  for (size_t k = 0; k < b->n->bufs.n; k++)
-    if (b->n->bufs.v[k].arg == NEST_BUF_CONST) hs_free((void *)(uintptr_t)b->n->bufs.v[k].data);
+  emit_free_constants(b->n);
   nest_free(b->n);
   hs_arena_free(&b->arena);
   hs_buf_free(&b->key);
@@ -42,8 +46,7 @@ static void body_free(emit_body *b) {
   hs_free(b);
 }
 
-// Constant arrays are copied: the module they come from may be freed before the code.
-static void own_constants(nest *n) {
+void emit_own_constants(nest *n) {
   for (size_t k = 0; k < n->bufs.n; k++) {
     nest_buf *b = &n->bufs.v[k];
     if (b->arg != NEST_BUF_CONST) continue;
@@ -95,7 +98,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     body_free(b);
     b = same;
   } else {
-    own_constants(b->n);
+    emit_own_constants(b->n);
     (void)snprintf(b->name, sizeof b->name, "k%zu", u->bodies.n);
     b->of = hs_arena_strndup(&b->arena, i->name, strlen(i->name));
     hs_vec_push(&u->bodies, b);

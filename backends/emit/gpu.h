@@ -1,5 +1,5 @@
-// gpu.h — HLO -> PTX: one HLO instruction (a single operation or a fusion) becomes one kernel of a
-// GPU, or two where a long reduction is finished by a second one.
+// gpu.h — HLO -> PTX: one HLO instruction (a single operation or a fusion) becomes one kernel of
+// a GPU, or two where a long reduction is finished by a second one.
 //
 // The same lowering as for the CPU (emit.h), other schedules (backends/emit/gpu). Needs LLVM's
 // NVPTX code generator, no GPU and nothing of CUDA. Everything about a kernel (grid, scratch, the

@@ -259,6 +259,11 @@ i64 nest_split_reduction(nest *, u32 stage, i64 splits, i64 rows);
 // ---- row buffers (rows.c) -----------------------------------------------------------------------
 // Lets the reductions along rows of a scheduled stage, and the stage itself, share what they have
 // in common: the first to compute it keeps it in a row buffer.
-void nest_keep_rows(nest *, nest_stage *);
+// room: how much there is.
+typedef struct nest_row_room {
+  i64 each;   // bytes of all row buffers in the kernel's own memory
+  i64 first;  // as long as results can hold rows, no more than this; 0: results hold none
+} nest_row_room;
+void nest_keep_rows(nest *, nest_stage *, const nest_row_room *);
 
 #endif

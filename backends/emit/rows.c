@@ -8,17 +8,14 @@
 // the first one keeps: its node becomes a KEEP, which stores to a row buffer, and the later ones
 // load from there.
 //
-// A row buffer is stack memory of the kernel's function, small enough for the innermost cache; one
-// for a longer row is the row of a result that is going to be stored there anyway, where one has
-// the type. Bodies run in an order in which reductions come after those that they depend on; a load
-// names the group that fills its buffer, so that code generation emits that one first.
+// A row buffer is memory of the kernel's own, as much as the caller has (stack memory as large as
+// the innermost cache, a GPU's shared memory); one for a longer row is the row of a result that is
+// going to be stored there anyway, where one has the type and the caller lets it. Bodies run in an
+// order in which reductions come after those that they depend on; a load names the group that fills
+// its buffer, so that code generation emits that one first.
 #include "backends/emit/nest.h"
 
-enum {
-  WORTH = 6,              // cycles per element that are worth a store and a load
-  FEW_BYTES = 32 << 10,   // of all row buffers on the stack, while there is another place
-  MOST_BYTES = 256 << 10  // and where there is none: a part of the second cache
-};
+enum { WORTH = 6 };  // cycles per element that are worth a store and a load
 
 typedef struct row_body {
   u32 root;  // of a group and those that share its loops; NEST_NONE: the stage
@@ -48,7 +45,8 @@ typedef struct row_search {
   u32 *first, *first_body, *buf;  // the node that computes it first; its buffer + 1
   row_value *values;
   u32 nvalues, *table, cap;
-  i64 bytes;  // of row buffers on the stack
+  nest_row_room room;
+  i64 bytes;  // of row buffers in the kernel's own memory
   u64 taken;  // stores of the stage whose results hold rows already
 } row_search;
 
@@ -188,8 +186,8 @@ static bool keep(row_search *s, u32 value) {
   i64 bytes = (elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
   const nest_store *r = NULL;
   const nest_expr *e = place_in_row(n, s->nloops, a->loops);
-  if (s->bytes + bytes > FEW_BYTES) r = result_for(s, t, a);
-  if (!r && s->bytes + bytes > MOST_BYTES) return false;
+  if (s->room.first && s->bytes + bytes > s->room.first) r = result_for(s, t, a);
+  if (!r && s->bytes + bytes > s->room.each) return false;
   u32 buf;
   if (r) {
     buf = r->buf;
@@ -363,13 +361,14 @@ static void sweep(row_search *s, row_order *o) {
   hs_free(live);
 }
 
-void nest_keep_rows(nest *n, nest_stage *st) {
+void nest_keep_rows(nest *n, nest_stage *st, const nest_row_room *room_for) {
   if (n->groups.n == 0) return;
   size_t nodes = n->nodes.n;
   u8 *marks = hs_calloc(2 * nodes + n->groups.n + 1, 1);
   row_order o = {.n = n, .seen = marks, .group_seen = marks + 2 * nodes};
   o.roots = hs_calloc(n->groups.n + 1, sizeof *o.roots);
-  row_search s = {.n = n, .st = st, .nodes = nodes, .seen = marks + nodes, .cap = 64};
+  row_search s = {
+      .n = n, .st = st, .nodes = nodes, .seen = marks + nodes, .cap = 64, .room = *room_for};
   s.bodies = hs_calloc(n->groups.n + 1, sizeof *s.bodies);
   for (size_t k = 0; k < st->stores.n; k++) order_groups(&o, st->stores.v[k].node);
   o.count = HS_MIN(o.count, (u32)n->groups.n);

@@ -25,6 +25,7 @@ static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
 // Floats of 8 bits and below are converted by calling core/types/float.c: correct for every format,
 // not fast.
 static LLVMValueRef call_converter(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
+  if (c->target->small_float) return c->target->small_float(c, t, to == c->i8, x);
   LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64},
               ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 4, false);
   LLVMTypeRef tt = cg_like(x, to);

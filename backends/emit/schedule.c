@@ -314,6 +314,9 @@ static void visit(survey *s, u32 id, double times) {
 // ---- the schedule -------------------------------------------------------------------------------
 #define CHUNK_NS 20000.0
 #define MAX_CHUNKS 128
+// row buffers on the stack while results can hold rows too, and otherwise: part of the second cache
+#define FIRST_ROW_BYTES (32 << 10)
+#define ROW_BYTES (256 << 10)
 #define ROWS_AT_ONCE 8  // streams that the machine's prefetchers follow
 
 static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
@@ -458,7 +461,7 @@ void nest_schedule(nest *n, const nest_machine *m) {
     if (splits >= 2)
       passes = nest_split_reduction(n, (u32)i, splits, n->stages.v[i].vector ? ROWS_AT_ONCE : 0);
     if (!passes) {
-      nest_keep_rows(n, &n->stages.v[i]);
+      nest_keep_rows(n, &n->stages.v[i], &(nest_row_room){ROW_BYTES, FIRST_ROW_BYTES});
       continue;
     }
     nest_stage *st = &n->stages.v[i];

@@ -31,6 +31,10 @@ hs_status emit_region_code(const emit_region *, LLVMContextRef, LLVMModuleRef,
 // emit.c: adds a body's function to the module.
 hs_status emit_body_code(emit_body *, LLVMContextRef, LLVMModuleRef, const emit_options *);
 
+// Constant arrays are copied: the module they come from may be freed before the code.
+void emit_own_constants(nest *);
+void emit_free_constants(nest *);
+
 // What is compiled together.
 typedef struct emit_work {
   u32 nbodies, nregions;

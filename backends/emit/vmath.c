@@ -109,6 +109,7 @@ static const struct {
 };
 
 static val call_helper(cg *c, hlo_opcode op, val x, val y) {
+  if (c->target->math) return c->target->math(c, op, x, y);
   bool d = is_double(c, x);
   u64 fn = 0;
   for (size_t i = 0; i < HS_COUNT(helpers); i++)
@@ -445,7 +446,7 @@ static val pow_positive(cg *c, val x, val y) {
 }
 
 // Single precision: of vectors of 16 as above, else through double: exp(y log|x|); then zeros and
-// infinities, the sign and the exceptions of C's pow.
+// infinities, and what cg_power_cases adds.
 static val pow_(cg *c, val x, val y) {
   LLVMTypeRef dt = cg_like(x, c->f64), ft = LLVMTypeOf(x);
   val r, ax = fabs_(c, x);
@@ -459,6 +460,10 @@ static val pow_(cg *c, val x, val y) {
     val xd = LLVMBuildFPExt(B, ax, dt, ""), yd = LLVMBuildFPExt(B, y, dt, "");
     r = LLVMBuildFPTrunc(B, exp_(c, mul(c, yd, log_(c, xd))), ft, "");
   }
+  return cg_power_cases(c, x, y, r);
+}
+
+val cg_power_cases(cg *c, val x, val y, val r) {
   val whole = fcmp(c, LLVMRealOEQ, rint_(c, y), y), half = mul(c, y, k(y, 0.5));
   val odd = LLVMBuildAnd(B, whole, fcmp(c, LLVMRealUNE, rint_(c, half), half), "");
   odd = LLVMBuildAnd(B, odd, fcmp(c, LLVMRealOLT, fabs_(c, y), k(y, INFINITY)), "");

@@ -1,0 +1,84 @@
+// code.h — LLVM IR of a kernel for a GPU: what the files of code generation share. They stand on
+// codegen.h: the code of one thread is the same as a CPU's scalar code, with vectors only where 16
+// bytes are loaded or stored at once.
+//
+// A target is a row of targets.c: the names of its registers and of what its threads do together,
+// its address spaces, how a function becomes a kernel. Everything else knows no vendor.
+#ifndef EMIT_GPU_CODE_H
+#define EMIT_GPU_CODE_H
+
+#include "backends/emit/codegen.h"
+#include "backends/emit/gpu/plan.h"
+
+typedef struct gpu_target {
+  const char *triple, *features;
+  u32 constant_space, shared_space;
+  u32 calling_convention;      // of kernels
+  const char *thread, *block;  // intrinsics: numbers in the block, of the block
+  void (*barrier)(cg *);       // of the block
+  LLVMValueRef (*exchange)(cg *, LLVMValueRef i32, u32 with);  // of lane ^ with, in a warp
+  void (*kernel)(cg *, LLVMValueRef fn, u32 block);            // marks fn as a kernel
+} gpu_target;
+
+extern const gpu_target gpu_nvptx;
+
+typedef struct gpu_held {  // an element per thread of a tile's square
+  u32 node;
+  LLVMValueRef array;
+} gpu_held;
+
+typedef struct gpu_code {  // cg.of_target
+  const gpu_target *target;
+  const char *name;  // of the kernel, for the names of its globals
+  const gpu_phase *phase;
+  const gpu_stage *stage;
+  LLVMValueRef thread, block;  // numbers, of the index type; block: from the stage's first on
+  LLVMValueRef lane, team;     // ROWS: number in the team, of the team in the block
+  u32 shared_bytes, nshared;
+  // TILES: loads that come from shared memory now, and the place there
+  u32 nheld;
+  gpu_held held[16];
+  bool holding;
+  LLVMValueRef place;
+} gpu_code;
+
+static inline gpu_code *gpu_of(cg *c) { return c->of_target; }
+
+// ---- targets.c ----------------------------------------------------------------------------------
+LLVMValueRef gpu_exchange(cg *, LLVMValueRef v, u32 with);  // of any scalar
+
+// ---- access.c -----------------------------------------------------------------------------------
+// An array in shared memory of n elements; its bytes are counted.
+LLVMValueRef gpu_shared(cg *, LLVMTypeRef element, u32 bytes, u64 n);
+hs_status gpu_load(cg *, const nest_node *, u32 copies, LLVMValueRef *out);  // cg_target
+hs_status gpu_store(cg *, const nest_store *, u32 level);
+bool gpu_load_held(cg *, const nest_node *, LLVMValueRef *out);
+// Sets the loops to the digits of number q, the last one counting in steps of `lanes`; the code and
+// their level is where the builder stands. skip: mask of loops to leave alone.
+void gpu_set_loops(cg *, LLVMValueRef q, u32 nloops, const u32 *loops, u64 skip, u32 lanes);
+void gpu_unset_loops(cg *, u32 nloops, const u32 *loops, u64 skip);
+
+// ---- team.c: reductions by several threads ------------------------------------------------------
+bool gpu_team(cg *, const nest_group *, u64 deps);
+hs_status gpu_team_open(cg *, const nest_group *, u32 ncarry, LLVMValueRef *carry);
+void gpu_team_close(cg *, const nest_group *, LLVMValueRef *carry);
+hs_status gpu_team_fold(cg *, const nest_group *, LLVMValueRef *acc);
+
+// ---- math.c, floats.c ---------------------------------------------------------------------------
+LLVMValueRef gpu_math(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);
+LLVMValueRef gpu_small_float(cg *, hlo_dtype, bool to_mem, LLVMValueRef);
+
+// ---- kernel.c -----------------------------------------------------------------------------------
+typedef struct gpu_job {
+  const gpu_target *target;
+  const char *name;
+  nest *n;
+  const gpu_phase *phases;  // two
+  u32 buffers;              // parameters before the scratch block
+  bool contract;
+} gpu_job;
+// Adds function NAME, and NAME_finish when there is a second phase. *shared: bytes of shared memory
+// of the larger one. E_UNSUPPORTED names an operation without code; the module is then lost.
+hs_status gpu_kernel(LLVMContextRef, LLVMModuleRef, const gpu_job *, u32 *shared);
+
+#endif

@@ -1,0 +1,420 @@
+// plan.c — chooses the schedule of a kernel for a GPU.
+//
+// Stages without reductions run a thread per point, or per 16 bytes of points; where a load goes
+// along another loop than the stores, in square tiles. Reductions that other points of the stage
+// need (softmax, norms), or whose elements lie one after the other in memory, get a team of threads
+// per row; every other reduction is done by the thread of its point, so that neighbouring threads
+// read neighbouring columns. Where that leaves the GPU empty, the reduction is split and finished
+// in a second launch (split.c). What needs a fixed order is done by each thread alone.
+//
+// The numbers are those of a large GPU (about 130 multiprocessors of 2048 threads); they decide
+// about speed alone, but as the order of sums follows from them they must not depend on the device.
+#include "backends/emit/gpu/plan.h"
+
+enum {
+  BLOCK = 256,            // threads where nothing else asks for more
+  MOST_BLOCKS = 1 << 16,  // of a launch; more items are run by its threads in turn
+  ALL_THREADS = 135168,   // half of what the GPU holds: fewer leave memory idle
+  ALL_BLOCKS = 528,
+  PART_OF_ROW = 4096,  // elements of a part of a split row
+  PART_OF_COLUMN = 64,
+  FEW_STEPS = 16  // of a reduction that each thread does alone
+};
+
+typedef struct survey {
+  const nest *n;
+  u8 *seen, *roots;  // by node, by group
+  u32 widest;        // bytes of the widest element in memory
+  bool groups;
+} survey;
+
+static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
+static u64 bit_of(const nest *n, u32 var) { return 1ull << n->vars.v[var].loop; }
+
+static u64 mask_of(const nest *n, u32 k, const u32 *loops) {
+  u64 m = 0;
+  for (u32 l = 0; l < k; l++) m |= bit_of(n, loops[l]);
+  return m;
+}
+
+static i64 product(const nest *n, u32 k, const u32 *loops, u64 mask) {
+  i64 p = 1;
+  for (u32 l = 0; l < k; l++)
+    if (mask & bit_of(n, loops[l]) && !hs_mul_ok(p, extent(n, loops[l]), &p)) return INT64_MAX;
+  return p;
+}
+
+// ---- what a stage consists of -------------------------------------------------------------------
+static void visit(survey *s, u32 id);
+
+static void visit_expr(survey *s, const nest_expr *e) {
+  for (u32 k = 0; e && k < e->n; k++) {
+    const nest_var *v = &s->n->vars.v[e->t[k].var];
+    if (v->kind == NEST_VALUE) visit(s, v->node);
+    if (v->kind == NEST_DIV || v->kind == NEST_MOD) visit_expr(s, v->e);
+  }
+}
+
+static void visit_group(survey *s, u32 root) {
+  s->groups = true;
+  if (s->roots[root]) return;
+  s->roots[root] = 1;
+  for (size_t k = 0; k < s->n->groups.n; k++) {
+    const nest_group *g = &s->n->groups.v[k];
+    if (g->merged_into != root) continue;
+    visit(s, g->cond);
+    for (u32 a = 0; a < g->nacc; a++) visit(s, g->in[a]), visit(s, g->init[a]);
+  }
+}
+
+static void visit(survey *s, u32 id) {
+  if (id == NEST_NONE || s->seen[id]) return;
+  s->seen[id] = 1;
+  const nest_node *x = &s->n->nodes.v[id];
+  if (x->kind == NEST_LOAD) {
+    s->widest = HS_MAX(s->widest, (u32)hlo_dtype_storage(x->dtype));
+    visit(s, x->guard);
+  }
+  visit_expr(s, x->e);
+  for (u32 k = 0; k < x->nargs; k++) visit(s, x->args[k]);
+  if (x->kind == NEST_REDUCE) visit_group(s, s->n->groups.v[x->group].merged_into);
+}
+
+static void survey_stage(survey *s, const nest *n, const nest_stage *st) {
+  *s = (survey){.n = n, .widest = 1};
+  s->seen = hs_calloc(n->nodes.n + n->groups.n + 1, 1);
+  s->roots = s->seen + n->nodes.n;
+  for (size_t k = 0; k < st->stores.n; k++) {
+    const nest_store *w = &st->stores.v[k];
+    s->widest = HS_MAX(s->widest, (u32)hlo_dtype_storage(n->bufs.v[w->buf].dtype));
+    visit(s, w->node);
+  }
+}
+
+// ---- reductions ---------------------------------------------------------------------------------
+u64 gpu_group_deps(const nest *n, u32 root) {
+  u64 deps = 0;
+  for (size_t k = 0; k < n->groups.n; k++)
+    for (u32 a = 0; n->groups.v[k].merged_into == root && a < n->groups.v[k].nacc; a++)
+      deps |= n->nodes.v[n->groups.v[k].out[a]].deps;
+  return deps;
+}
+
+static i64 steps_of(const nest *n, u32 root) {
+  const nest_group *g = &n->groups.v[root];
+  i64 all = product(n, g->nloops, g->loops, ~0ull);
+  if (g->seg == NEST_NONE || g->nloops == 0) return all;
+  return all / extent(n, g->loops[0]) * HS_MIN(g->seg_size, extent(n, g->loops[0]));
+}
+
+static bool any_order(const nest *n, u32 root) {
+  if (n->groups.v[root].nloops == 0) return false;
+  for (size_t k = 0; k < n->groups.n; k++)
+    if (n->groups.v[k].merged_into == root && !n->groups.v[k].free_order) return false;
+  return true;
+}
+
+bool gpu_team_shares(const nest *n, const gpu_stage *s, u32 root, u64 deps) {
+  return s->form == GPU_ROWS && !(deps & ~s->rows) && any_order(n, root) &&
+         steps_of(n, root) >= FEW_STEPS;
+}
+
+// Whether the expression has stride -1, 0 or 1 along the loop, and no atom depends on it.
+static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
+  i64 c = nest_coef(e, var);
+  for (u32 k = 0; k < e->n; k++) {
+    const nest_var *v = &n->vars.v[e->t[k].var];
+    u64 deps = v->kind == NEST_VALUE  ? n->nodes.v[v->node].deps
+               : v->kind == NEST_LOOP ? 0
+                                      : nest_deps(n, v->e);
+    if (deps & bit_of(n, var)) return false;
+  }
+  return c >= -1 && c <= 1;
+}
+
+// Whether the elements of the reduction lie along its own last loop rather than along the stage's.
+static bool lies_in_rows(const survey *s, const nest_stage *st, u32 root) {
+  const nest *n = s->n;
+  const nest_group *g = &n->groups.v[root];
+  if (st->nloops == 0) return true;
+  u32 own = g->loops[g->nloops - 1], last = st->loops[st->nloops - 1];
+  bool across = false, along = false, neither = true;
+  for (size_t k = 0; k < n->nodes.n; k++) {
+    const nest_node *x = &n->nodes.v[k];
+    if (!s->seen[k] || x->kind != NEST_LOAD || !(x->deps & g->mask)) continue;
+    bool unit = unit_in(n, x->e, own) && nest_coef(x->e, own), lane = unit_in(n, x->e, last);
+    across |= !lane;
+    along |= unit;
+    neither &= !unit && !(lane && nest_coef(x->e, last));
+  }
+  return (across && along) ||
+         (neither && product(n, st->nloops, st->loops, ~0ull) < 32768 && steps_of(n, root) >= 256);
+}
+
+// The loops that number the rows of a stage with reductions; false: a thread per point.
+static bool find_rows(const survey *s, const nest_stage *st, u64 *rows) {
+  const nest *n = s->n;
+  u64 full = mask_of(n, st->nloops, st->loops), shared = 0, alone = 0, most_deps = 0;
+  i64 most = 0;
+  bool whole = false, any_shared = false, any_alone = false;
+  for (u32 k = 0; k < n->groups.n; k++) {
+    if (!s->roots[k]) continue;
+    u64 deps = gpu_group_deps(n, k);
+    if (deps & ~full) continue;  // inside of another reduction
+    bool team = any_order(n, k) && steps_of(n, k) >= FEW_STEPS;
+    if (deps == full) {
+      whole |= team && lies_in_rows(s, st, k);
+      continue;
+    }
+    if (steps_of(n, k) < FEW_STEPS) continue;
+    *(team ? &shared : &alone) |= deps;
+    *(team ? &any_shared : &any_alone) = true;
+    if (steps_of(n, k) > most) most = steps_of(n, k), most_deps = deps;
+  }
+  *rows = any_shared ? shared : any_alone ? alone : full;
+  if ((any_shared || any_alone) && *rows == full) *rows = most_deps;
+  return any_shared || any_alone || whole;
+}
+
+// ---- tiles --------------------------------------------------------------------------------------
+static bool only_loops(const nest *n, const nest_expr *e) {
+  for (u32 k = 0; k < e->n; k++)
+    if (n->vars.v[e->t[k].var].kind != NEST_LOOP) return false;
+  return true;
+}
+
+bool gpu_tile_holds(const nest *n, const nest_stage *st, const gpu_stage *s, const nest_node *x) {
+  if (s->form != GPU_TILES || x->kind != NEST_LOAD || x->guard != NEST_NONE) return false;
+  i64 c = nest_coef(x->e, st->loops[st->nloops - 1]);
+  return (c < -1 || c > 1) && nest_coef(x->e, st->loops[s->tile]) == 1 && only_loops(n, x->e);
+}
+
+// Finds a loop along which a load runs while the stores run along the last one.
+static bool find_tile(const survey *s, const nest_stage *st, gpu_stage *g) {
+  const nest *n = s->n;
+  if (st->nloops < 2 || extent(n, st->loops[st->nloops - 1]) < 16) return false;
+  g->form = GPU_TILES;
+  g->edge = s->widest <= 2 ? 64 : 32;
+  for (g->tile = 0; g->tile + 1 < st->nloops; g->tile++) {
+    u32 held = 0;
+    if (extent(n, st->loops[g->tile]) < 16) continue;
+    for (size_t k = 0; k < n->nodes.n; k++)
+      if (s->seen[k] && gpu_tile_holds(n, st, g, &n->nodes.v[k]))
+        held += (g->edge + 4) * g->edge * (u32)hlo_dtype_storage(n->nodes.v[k].dtype);
+    if (held && held <= GPU_SHARED_BYTES) return true;
+  }
+  g->form = GPU_POINTS;
+  return false;
+}
+
+// ---- lanes, teams and blocks --------------------------------------------------------------------
+static u32 halved(u32 lanes, i64 n) {
+  while (lanes > 1 && n % (i64)lanes) lanes /= 2;
+  return lanes;
+}
+
+static void points_of(const survey *s, const nest_stage *st, gpu_stage *g) {
+  const nest *n = s->n;
+  i64 points = product(n, st->nloops, st->loops, ~0ull);
+  u32 last = st->nloops ? st->loops[st->nloops - 1] : 0;
+  g->lanes = st->nloops > (st->is_split ? 1u : 0u) ? HS_MAX(16 / s->widest, 1) : 1;
+  for (size_t k = 0; k < st->stores.n && g->lanes > 1; k++)
+    if (!unit_in(n, st->stores.v[k].e, last) || nest_coef(st->stores.v[k].e, last) != 1)
+      g->lanes = 1;
+  if (s->groups) g->lanes = HS_MIN(g->lanes, 4);
+  if (g->lanes > 1) g->lanes = halved(g->lanes, extent(n, last));
+  while (g->lanes > 1 && points / g->lanes < (s->groups ? ALL_THREADS / 2 : 16384)) g->lanes /= 2;
+  g->items = points / g->lanes;
+}
+
+// Threads and lanes of the teams; *block: the threads that it wants in a block.
+static void team_of(const survey *s, const nest_stage *st, gpu_stage *g, u32 *block) {
+  const nest *n = s->n;
+  i64 steps = 1;
+  u32 last = st->nloops ? st->loops[st->nloops - 1] : 0;
+  u64 full = mask_of(n, st->nloops, st->loops);
+  g->lanes = HS_MAX(16 / s->widest, 1);
+  for (u32 k = 0; k < n->groups.n; k++) {
+    if (!s->roots[k] || !gpu_team_shares(n, g, k, gpu_group_deps(n, k))) continue;
+    const nest_group *r = &n->groups.v[k];
+    steps = HS_MAX(steps, steps_of(n, k));
+    g->lanes = halved(g->lanes, extent(n, r->loops[r->nloops - 1]));
+    if (r->seg != NEST_NONE && r->nloops == 1) g->lanes = halved(g->lanes, r->seg_size);
+  }
+  if (full & ~g->rows) {
+    steps = HS_MAX(steps, product(n, st->nloops, st->loops, full & ~g->rows));
+    g->lanes = g->rows & bit_of(n, last) ? 1 : halved(g->lanes, extent(n, last));
+  }
+  steps /= (i64)g->lanes;
+  g->items = product(n, st->nloops, st->loops, g->rows);
+  i64 spread = ALL_THREADS / HS_MAX(g->items, 1);  // threads for a row when there are few
+  g->team = 4;
+  while (g->team < GPU_WARP && (i64)g->team < steps) g->team *= 2;
+  if (steps > 8 * GPU_WARP || (steps > GPU_WARP && spread > GPU_WARP)) {
+    i64 want = HS_MAX(steps / 4, HS_MIN(steps, spread));
+    for (g->team = 2 * GPU_WARP; g->team < 512 && (i64)g->team < want;) g->team *= 2;
+    *block = g->team;
+  }
+}
+
+static void plan_stage(nest *n, const nest_stage *st, gpu_stage *g, u32 *block) {
+  survey s;
+  survey_stage(&s, n, st);
+  *g = (gpu_stage){.form = GPU_POINTS, .lanes = 1, .team = 1, .tile = NEST_NONE};
+  *block = BLOCK;
+  if (s.groups && find_rows(&s, st, &g->rows)) {
+    g->form = GPU_ROWS;
+    team_of(&s, st, g, block);
+  } else if (!s.groups && find_tile(&s, st, g)) {
+    g->items = 1;
+    for (u32 k = 0; k < st->nloops; k++) {
+      i64 e = extent(n, st->loops[k]);
+      g->items *= k == g->tile || k + 1 == st->nloops ? (e + g->edge - 1) / g->edge : e;
+    }
+  } else points_of(&s, st, g);
+  hs_free(s.seen);
+}
+
+// ---- splits and row buffers ---------------------------------------------------------------------
+// How many parts the reduction of the stage should have; 1: it stays whole.
+static i64 splits_wanted(nest *n, const nest_stage *st) {
+  survey s;
+  gpu_stage g;
+  u32 block, roots = 0, root = 0;
+  survey_stage(&s, n, st);
+  for (u32 k = 0; k < n->groups.n; k++)
+    if (s.roots[k]) roots++, root = k;
+  hs_free(s.seen);
+  if (roots != 1 || !any_order(n, root) || n->groups.v[root].seg != NEST_NONE ||
+      gpu_group_deps(n, root) != mask_of(n, st->nloops, st->loops))
+    return 1;
+  plan_stage(n, st, &g, &block);
+  i64 steps = steps_of(n, root), points = product(n, st->nloops, st->loops, ~0ull), want;
+  if (g.form == GPU_ROWS) want = HS_MIN(ALL_BLOCKS / HS_MAX(points, 1), steps / PART_OF_ROW);
+  else want = HS_MIN(ALL_THREADS / HS_MAX(points, 1), steps / PART_OF_COLUMN);
+  i64 all = extent(n, n->groups.v[root].loops[0]);
+  want = HS_MIN(want, all);
+  // parts of whole vectors, where there are some
+  for (i64 k = want; k >= 2 && k > want / 2; k--)
+    if ((all + k - 1) / k % 16 == 0) return k;
+  return want;
+}
+
+// Whether teams share all reductions that values along the row are compared between.
+static bool shares_all(const nest *n, const nest_stage *st, const gpu_stage *g) {
+  survey s;
+  bool all = g->form == GPU_ROWS;
+  survey_stage(&s, n, st);
+  for (u32 k = 0; k < n->groups.n; k++)
+    if (s.roots[k] && !gpu_team_shares(n, g, k, gpu_group_deps(n, k))) all = false;
+  hs_free(s.seen);
+  return all;
+}
+
+// ---- a launch -----------------------------------------------------------------------------------
+static void plan_phase(nest *n, size_t count, nest_stage *of, bool keep, gpu_phase *p) {
+  *p = (gpu_phase){.nstages = count, .of = of};
+  p->stages = hs_arena_zalloc(n->a, (count + 1) * sizeof *p->stages);
+  u32 block = 0;
+  for (size_t k = 0; k < count; k++) {
+    u32 wanted;
+    of[k].vector = false;
+    of[k].tile = NEST_NONE;
+    of[k].lanes = of[k].unroll = 1;
+    plan_stage(n, &of[k], &p->stages[k], &wanted);
+    block = HS_MAX(block, wanted);
+  }
+  if (count == 1 && p->stages[0].form == GPU_ROWS && p->stages[0].team > GPU_WARP)
+    block = p->stages[0].team;
+  p->block = count ? block : 0;
+  for (size_t k = 0; k < count; k++) {
+    gpu_stage *g = &p->stages[k];
+    if (g->form == GPU_ROWS && g->team > GPU_WARP) g->team = block;
+    i64 per = g->form == GPU_POINTS ? (i64)block : g->form == GPU_ROWS ? (i64)(block / g->team) : 1;
+    g->first = p->grid;
+    g->grid = (u32)HS_MIN((g->items + per - 1) / per, (i64)MOST_BLOCKS);
+    p->grid += g->grid;
+    if (keep && shares_all(n, &of[k], g))
+      nest_keep_rows(n, &of[k], &(nest_row_room){.each = GPU_SHARED_BYTES / per});
+  }
+}
+
+void gpu_plan(nest *n, gpu_phase phases[2]) {
+  for (size_t k = 0; k < n->stages.n; k++) n->stages.v[k].vector = false;
+  if (n->stages.n == 1) {
+    i64 splits = splits_wanted(n, &n->stages.v[0]);
+    if (splits >= 2) (void)nest_split_reduction(n, 0, splits, 0);
+  }
+  plan_phase(n, n->stages.n, n->stages.v, n->stages.n == 1, &phases[0]);
+  plan_phase(n, n->finish.n, n->finish.v, false, &phases[1]);
+}
+
+static bool expr_fits(const nest *n, const nest_expr *e, i64 factor) {
+  i64 sum = e->c < 0 ? -e->c : e->c;
+  for (u32 k = 0; k < e->n; k++) {
+    const nest_var *v = &n->vars.v[e->t[k].var];
+    i64 c = e->t[k].coef < 0 ? -e->t[k].coef : e->t[k].coef, most = HS_MAX(v->hi, -v->lo), t;
+    if (!hs_mul_ok(c, most, &t) || c > INT32_MAX || most > INT32_MAX) return false;
+    if (sum > INT32_MAX - HS_MIN(t, (i64)INT32_MAX)) return false;
+    sum += t;
+    if ((v->kind == NEST_DIV || v->kind == NEST_MOD) &&
+        (v->d > INT32_MAX || !expr_fits(n, v->e, factor)))
+      return false;
+  }
+  return true;
+}
+
+bool gpu_plan_fits32(const nest *n, const gpu_phase phases[2]) {
+  for (size_t k = 0; k < n->nodes.n; k++) {
+    const nest_node *x = &n->nodes.v[k];
+    if (x->e && !expr_fits(n, x->e, 1)) return false;
+    if (x->kind == NEST_GUARD && (x->lo < INT32_MIN || x->hi > INT32_MAX)) return false;
+  }
+  // steps and their strides; twice, so that none wraps around behind the last
+  for (size_t k = 0; k < n->groups.n; k++)
+    if (product(n, n->groups.v[k].nloops, n->groups.v[k].loops, ~0ull) > INT32_MAX / 2)
+      return false;
+  for (u32 p = 0; p < 2; p++)
+    for (size_t k = 0; k < phases[p].nstages; k++) {
+      const nest_stage *st = &phases[p].of[k];
+      if (product(n, st->nloops, st->loops, ~0ull) > INT32_MAX / 2) return false;
+      for (size_t w = 0; w < st->stores.n; w++)
+        if (!expr_fits(n, st->stores.v[w].e, 1)) return false;
+    }
+  return true;
+}
+
+// ---- what people see ----------------------------------------------------------------------------
+static emit_kind stage_kind(const nest *n, const gpu_phase *p, size_t k) {
+  const gpu_stage *g = &p->stages[k];
+  survey s;
+  survey_stage(&s, n, &p->of[k]);
+  bool groups = s.groups;
+  hs_free(s.seen);
+  if (g->form == GPU_TILES) return EMIT_TRANSPOSE;
+  if (g->form == GPU_POINTS) return groups ? EMIT_COLUMN_REDUCE : EMIT_POINTWISE;
+  return mask_of(n, p->of[k].nloops, p->of[k].loops) & ~g->rows ? EMIT_ROW_WISE : EMIT_ROW_REDUCE;
+}
+
+emit_kind gpu_plan_kind(const nest *n, const gpu_phase phases[2]) {
+  return phases[0].nstages == 0   ? EMIT_EMPTY
+         : phases[0].nstages == 1 ? stage_kind(n, &phases[0], 0)
+                                  : EMIT_SEVERAL;
+}
+
+void gpu_plan_print(const nest *n, const gpu_phase phases[2], hs_buf *b) {
+  static const char *const forms[] = {"a thread per item", "teams", "tiles"};
+  for (u32 p = 0; p < 2; p++)
+    for (size_t k = 0; k < phases[p].nstages; k++) {
+      const gpu_stage *g = &phases[p].stages[k];
+      hs_buf_printf(b, "%s %zu: %s, %s, %lld items of %u, %u blocks of %u", p ? "finish" : "launch",
+                    k, emit_kind_name(stage_kind(n, &phases[p], k)), forms[g->form],
+                    (long long)g->items, g->lanes, g->grid, phases[p].block);
+      if (g->form == GPU_ROWS) hs_buf_printf(b, ", %u threads a row", g->team);
+      if (g->form == GPU_TILES)
+        hs_buf_printf(b, ", %u x %u along i%u", g->edge, g->edge,
+                      n->vars.v[phases[p].of[k].loops[g->tile]].loop);
+      hs_buf_putc(b, '\n');
+    }
+  nest_print(n, b);
+}

@@ -1,0 +1,52 @@
+// plan.h — how the stages of a nest are divided over the blocks and threads of a GPU.
+#ifndef EMIT_GPU_PLAN_H
+#define EMIT_GPU_PLAN_H
+
+#include "backends/emit/nest.h"
+
+#define GPU_WARP 32
+#define GPU_SHARED_BYTES (40 << 10)  // of row buffers or tiles; 48 KiB is what every GPU has
+
+typedef enum gpu_form {
+  GPU_POINTS,  // a thread per point, or per vector of points along the last loop
+  GPU_ROWS,    // a team of threads per row: it shares the reductions, and the points of the row
+  GPU_TILES    // a block per square of two loops, turned over in shared memory
+} gpu_form;
+
+typedef struct gpu_stage {
+  gpu_form form;
+  u32 lanes;  // elements per thread and step, along the last loop of a stage or reduction
+  u32 team;   // ROWS: threads; a power of two up to a warp, or the block
+  u64 rows;   // ROWS: mask of the stage's loops that number the rows; the others are the row
+  // TILES: position of the loop that runs against the last one; elements of an edge
+  u32 tile, edge;
+  i64 items;        // threads of POINTS, rows or tiles
+  u32 first, grid;  // its blocks
+} gpu_stage;
+
+// One launch.
+typedef struct gpu_phase {
+  size_t nstages;
+  const nest_stage *of;
+  gpu_stage *stages;
+  u32 grid, block;
+} gpu_phase;
+
+// Chooses the forms, splits long reductions with few results, lets rows be kept in shared memory.
+// The stages lie in the nest's arena. Everything follows from the nest alone.
+void gpu_plan(nest *, gpu_phase phases[2]);
+void gpu_plan_print(const nest *, const gpu_phase phases[2], hs_buf *);  // `dump schedule`
+emit_kind gpu_plan_kind(const nest *, const gpu_phase phases[2]);
+// Whether all indices and numbers of threads fit in 31 bits.
+bool gpu_plan_fits32(const nest *, const gpu_phase phases[2]);
+
+// ---- shared with code generation ----------------------------------------------------------------
+// The loops that the results of a group and of those that share its loops depend on.
+u64 gpu_group_deps(const nest *, u32 root);
+// Whether a team shares the steps of a group whose results depend on `deps`: in any order, enough
+// of them, and all results belong to a row.
+bool gpu_team_shares(const nest *, const gpu_stage *, u32 root, u64 deps);
+// The load that a tile holds: with the tile loop along memory, and the last loop across it.
+bool gpu_tile_holds(const nest *, const nest_stage *, const gpu_stage *, const nest_node *);
+
+#endif

@@ -1,0 +1,62 @@
+// targets.c — what differs from GPU to GPU in the code of a kernel: a row per target.
+#include "backends/emit/gpu/code.h"
+
+#include <stdio.h>
+
+static LLVMValueRef i32_of(cg *c, u32 v) { return LLVMConstInt(c->i32, v, false); }
+
+// ---- NVIDIA -------------------------------------------------------------------------------------
+static void nvptx_barrier(cg *c) {
+  LLVMValueRef zero = i32_of(c, 0);
+  static const char name[] = "llvm.nvvm.barrier.cta.sync.aligned.all";
+  bool named = LLVMLookupIntrinsicID(name, strlen(name)) != 0;
+  (void)cg_intrinsic(c, named ? name : "llvm.nvvm.barrier0", 0, NULL, named, &zero);
+}
+
+static LLVMValueRef nvptx_exchange(cg *c, LLVMValueRef v, u32 with) {
+  LLVMValueRef args[4] = {LLVMConstAllOnes(c->i32), v, i32_of(c, with), i32_of(c, 31)};
+  return cg_intrinsic(c, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
+}
+
+static void nvptx_kernel(cg *c, LLVMValueRef fn, u32 block) {
+  char text[16];
+  static const char key[] = "nvvm.reqntid";
+  (void)snprintf(text, sizeof text, "%u", block);
+  LLVMAddAttributeAtIndex(
+      fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+      LLVMCreateStringAttribute(c->ctx, key, sizeof key - 1, text, (unsigned)strlen(text)));
+}
+
+const gpu_target gpu_nvptx = {.triple = "nvptx64-nvidia-cuda",
+                              .features = "",
+                              .constant_space = 1,
+                              .shared_space = 3,
+                              .calling_convention = 71,
+                              .thread = "llvm.nvvm.read.ptx.sreg.tid.x",
+                              .block = "llvm.nvvm.read.ptx.sreg.ctaid.x",
+                              .barrier = nvptx_barrier,
+                              .exchange = nvptx_exchange,
+                              .kernel = nvptx_kernel};
+
+// ---- any target ---------------------------------------------------------------------------------
+LLVMValueRef gpu_exchange(cg *c, LLVMValueRef v, u32 with) {
+  const gpu_target *t = gpu_of(c)->target;
+  LLVMTypeRef type = LLVMTypeOf(v);
+  bool real = type == c->f32 || type == c->f64;
+  LLVMTypeRef bits = type == c->f64 ? c->i64 : type == c->f32 ? c->i32 : type;
+  LLVMValueRef x = real ? LLVMBuildBitCast(c->b, v, bits, "") : v, r;
+  if (bits == c->i64) {
+    LLVMValueRef k = LLVMConstInt(c->i64, 32, false),
+                 lo = t->exchange(c, LLVMBuildTrunc(c->b, x, c->i32, ""), with),
+                 hi = t->exchange(
+                     c, LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, x, k, ""), c->i32, ""), with);
+    r = LLVMBuildOr(c->b, LLVMBuildZExt(c->b, lo, c->i64, ""),
+                    LLVMBuildShl(c->b, LLVMBuildZExt(c->b, hi, c->i64, ""), k, ""), "");
+  } else if (bits == c->i32) {
+    r = t->exchange(c, x, with);
+  } else {
+    r = t->exchange(c, LLVMBuildZExt(c->b, x, c->i32, ""), with);
+    r = LLVMBuildTrunc(c->b, r, bits, "");
+  }
+  return real ? LLVMBuildBitCast(c->b, r, type, "") : r;
+}

@@ -1,0 +1,97 @@
+// team.c — reductions whose steps the threads of a team share.
+//
+// Each thread takes every T-th step, from its own number on, and starts from the reducer's
+// identity. Then lanes exchange their values in pairs, in log2 rounds, so that all of a warp have
+// the result; the warps of a block leave theirs in shared memory, and every thread folds those in
+// order. The order depends on the numbers of threads alone.
+#include "backends/emit/gpu/code.h"
+
+bool gpu_team(cg *c, const nest_group *g, u64 deps) {
+  const gpu_code *k = gpu_of(c);
+  if (!gpu_team_shares(c->n, k->stage, g->merged_into, deps)) return false;
+  if (k->stage->lanes > 1) {
+    c->lane = 1ull << c->n->vars.v[g->loops[g->nloops - 1]].loop;
+    c->W = k->stage->lanes;
+  }
+  return true;
+}
+
+hs_status gpu_team_open(cg *c, const nest_group *g, u32 ncarry, LLVMValueRef *carry) {
+  const gpu_code *k = gpu_of(c);
+  i64 steps = 1, T = k->stage->team;
+  for (u32 l = 0; l < g->nloops; l++) steps *= cg_extent(c, g->loops[l]);
+  steps /= k->stage->lanes;
+  LLVMValueRef all = cg_ixc(c, steps), from = NULL;
+  if (g->seg != NEST_NONE) {  // a part of the first loop
+    i64 n = cg_extent(c, g->loops[0]), each = steps / (g->nloops > 1 ? n : 1);
+    LLVMValueRef to;
+    from =
+        LLVMBuildNSWMul(c->b, c->loop_val[c->n->vars.v[g->seg].loop], cg_ixc(c, g->seg_size), "");
+    to = cg_clip(c, false, LLVMBuildNSWAdd(c->b, from, cg_ixc(c, g->seg_size), ""), cg_ixc(c, n));
+    all = LLVMBuildNSWSub(c->b, to, from, "");
+    all = g->nloops > 1 ? LLVMBuildNSWMul(c->b, all, cg_ixc(c, each), "")
+                        : LLVMBuildUDiv(c->b, all, cg_ixc(c, k->stage->lanes), "");
+  }
+  bool some = g->seg == NEST_NONE && steps % T == 0;
+  HS_TRY(cg_open_loop(c, NEST_NONE, k->lane, LLVMBuildNSWAdd(c->b, all, cg_ixc(c, T - 1), ""), T,
+                      !some, ncarry, carry));
+  gpu_set_loops(c, c->loops[c->open].phi, g->nloops, g->loops, 0, k->stage->lanes);
+  if (from) {
+    u32 bit = c->n->vars.v[g->loops[0]].loop;
+    c->loop_val[bit] = LLVMBuildNSWAdd(c->b, c->loop_val[bit], from, "");
+  }
+  return HS_GOOD;
+}
+
+void gpu_team_close(cg *c, const nest_group *g, LLVMValueRef *carry) {
+  (void)cg_close_loop(c, carry);
+  gpu_unset_loops(c, g->nloops, g->loops, 0);
+}
+
+// The values that the warps of a block have come to, as seen by every thread.
+static hs_status fold_warps(cg *c, const nest_group *g, LLVMValueRef *acc) {
+  const gpu_code *k = gpu_of(c);
+  u32 warps = k->stage->team / GPU_WARP;
+  LLVMValueRef arrays[NEST_MAX_ACCS], b[NEST_MAX_ACCS];
+  LLVMTypeRef types[NEST_MAX_ACCS];
+  LLVMValueRef warp = LLVMBuildUDiv(c->b, k->lane, cg_ixc(c, GPU_WARP), ""),
+               within = LLVMBuildURem(c->b, k->lane, cg_ixc(c, GPU_WARP), ""),
+               first = LLVMBuildICmp(c->b, LLVMIntEQ, within, cg_ixc(c, 0), "");
+  u32 level = c->level;
+  for (u32 a = 0; a < g->nacc; a++) {
+    types[a] = LLVMTypeOf(acc[a]) == c->i1 ? c->i8 : LLVMTypeOf(acc[a]);
+    arrays[a] = gpu_shared(c, types[a], types[a] == c->f64 || types[a] == c->i64 ? 8 : 4, warps);
+  }
+  k->target->barrier(c);  // what the last reduction left there has been read
+  HS_REQUIRE(level == c->open);
+  HS_TRY(cg_open_if(c, first));
+  for (u32 a = 0; a < g->nacc; a++)
+    LLVMBuildStore(
+        c->b, types[a] == LLVMTypeOf(acc[a]) ? acc[a] : LLVMBuildZExt(c->b, acc[a], types[a], ""),
+        cg_gep(c, types[a], arrays[a], warp));
+  cg_close_if(c);
+  k->target->barrier(c);
+  for (u32 w = 0; w < warps; w++) {
+    for (u32 a = 0; a < g->nacc; a++) {
+      LLVMValueRef v =
+          LLVMBuildLoad2(c->b, types[a], cg_gep(c, types[a], arrays[a], cg_ixc(c, w)), "");
+      bool same = types[a] == LLVMTypeOf(acc[a]);
+      b[a] = same ? v : LLVMBuildICmp(c->b, LLVMIntNE, v, LLVMConstNull(types[a]), "");
+    }
+    if (w) HS_TRY(cg_apply(c, g, acc, b, acc));
+    else
+      for (u32 a = 0; a < g->nacc; a++) acc[a] = b[a];
+  }
+  return HS_GOOD;
+}
+
+hs_status gpu_team_fold(cg *c, const nest_group *g, LLVMValueRef *acc) {
+  const gpu_code *k = gpu_of(c);
+  LLVMValueRef other[NEST_MAX_ACCS], next[NEST_MAX_ACCS];
+  for (u32 with = HS_MIN(k->stage->team, GPU_WARP) / 2; with; with /= 2) {
+    for (u32 a = 0; a < g->nacc; a++) other[a] = gpu_exchange(c, acc[a], with);
+    HS_TRY(cg_apply(c, g, acc, other, next));
+    for (u32 a = 0; a < g->nacc; a++) acc[a] = next[a];
+  }
+  return k->stage->team > GPU_WARP ? fold_warps(c, g, acc) : HS_GOOD;
+}
