@@ -51,7 +51,7 @@ $(B)/config.mk: scripts/probe.sh Makefile
 
 SRC_core     := $(wildcard core/*.c core/*/*.c)
 SRC_passes   := $(wildcard passes/*.c passes/*/*.c)
-SRC_backends := $(filter-out backends/emit/%,$(wildcard backends/*.c backends/*/*.c backends/*/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c backends/emit/*/*.c))
+SRC_backends := $(filter-out backends/emit/% backends/gpu/emu/%,$(wildcard backends/*.c backends/*/*.c backends/*/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c backends/emit/*/*.c backends/gpu/emu/*.c))
 SRC_profiler := $(wildcard profiler/*.c)
 SRC_viz      := $(wildcard viz/*.c)
 SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c repl/*/*.c))

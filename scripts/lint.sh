@@ -53,7 +53,7 @@ hits=$(grep -rnE '(^|[^_a-z.>])exit\(' core passes backends profiler viz repl --
 # Headers compile alone; those of backends/emit and backends/cpu need LLVM's.
 mk=${B:-build}/config.mk
 headers=$(find core passes backends profiler viz repl tests bench -name '*.h')
-grep -qs '^HAVE_LLVM := 1' "$mk" || { headers=$(echo "$headers" | grep -vE '^backends/(emit|cpu)/|^tests/unit/backends/kernels.h'); echo "SKIP headers of backends/emit, backends/cpu and tests/unit/backends/kernels.h: no LLVM, or not configured"; }
+grep -qs '^HAVE_LLVM := 1' "$mk" || { headers=$(echo "$headers" | grep -vE '^backends/(emit|cpu|gpu/emu)/|^tests/unit/backends/kernels.h'); echo "SKIP headers of backends/emit, backends/cpu, backends/gpu/emu and tests/unit/backends/kernels.h: no LLVM, or not configured"; }
 FLAGS=$(sed -n 's/^CONFIG_CFLAGS := //p' "$mk" 2>/dev/null)
 export FLAGS CC="${CC:-gcc}"
 hits=$(echo "$headers" | xargs -P 4 -I{} sh -c 'echo "#include \"{}\"" | $CC -std=gnu2x -D_GNU_SOURCE -I. $FLAGS -fsyntax-only -x c - 2>/dev/null || echo {}')

@@ -1,0 +1,196 @@
+// run.h — what the files of the emulator share: threads and blocks while they run, sites, and the
+// functions that compiled kernels call.
+#ifndef GPU_EMU_RUN_H
+#define GPU_EMU_RUN_H
+
+#include "backends/gpu/emu/emu.h"
+#include "backends/gpu/emu/fiber.h"
+
+#define EMU_LANES 32
+#define EMU_BARRIERS 16
+#define EMU_BLOCK_MOST 1024  // threads
+#define EMU_STACK_GAP 4096   // bytes that nobody may touch below each stack
+
+// ---- sites: what is known of an instruction when its module is rewritten ------------------------
+typedef enum emu_access { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4 } emu_access;
+enum { EMU_GENERIC = 0, EMU_GLOBAL = 1, EMU_SHARED = 3, EMU_CONSTANT = 4, EMU_LOCAL = 5 };
+
+typedef struct emu_site {
+  const char *function;  // that it stands in
+  const char *hlo;       // NULL: not said
+  const char *object;    // the variable that it goes into, where that is known; else NULL
+  u64 object_bytes;
+  u32 bytes, align;  // align: 0 and 1: any
+  u8 access;         // of emu_access
+  u8 space;          // address space
+} emu_site;
+
+// ---- shadow of shared memory --------------------------------------------------------------------
+// Per byte: who wrote it and read it last. Times are numbers of barriers: `big` counts those of the
+// block (over all blocks that ran before, so that no table is cleared), `small` those of the warp.
+typedef struct emu_cell {
+  u32 written_big, read_big;  // 0: never
+  u32 written_small, read_small;
+  u16 writer, reader;
+  u8 wrote_atomically, read_atomically, several_readers, several_warps;
+} emu_cell;
+
+// ---- threads and blocks -------------------------------------------------------------------------
+typedef enum emu_state { EMU_READY, EMU_AT_BARRIER, EMU_AT_WARP, EMU_DONE } emu_state;
+
+typedef enum emu_warp_op {
+  EMU_SHFL_IDX,
+  EMU_SHFL_UP,
+  EMU_SHFL_DOWN,
+  EMU_SHFL_BFLY,
+  EMU_VOTE_ALL,
+  EMU_VOTE_ANY,
+  EMU_VOTE_UNI,
+  EMU_VOTE_BALLOT,
+  EMU_MATCH_ANY,
+  EMU_MATCH_ALL,
+  EMU_REDUX_ADD,
+  EMU_REDUX_UMIN,
+  EMU_REDUX_UMAX,
+  EMU_REDUX_MIN,
+  EMU_REDUX_MAX,
+  EMU_REDUX_AND,
+  EMU_REDUX_OR,
+  EMU_REDUX_XOR,
+  EMU_WARP_SYNC,
+} emu_warp_op;
+
+typedef enum emu_barrier_op {
+  EMU_SYNC,
+  EMU_ARRIVE,
+  EMU_POPC,
+  EMU_AND,
+  EMU_OR,
+  EMU_ALIGNED = 8  // added to one of them
+} emu_barrier_op;
+
+typedef struct emu_block emu_block;
+typedef struct emu_thread {
+  // Compiled code reads these (rewrite.c).
+  u32 tid[3];
+  u32 lane, warp;
+  u32 pred;     // second result of the latest warp operation
+  u8 *shared;   // the block's shared memory
+  u8 *dynamic;  // the part of it that the launch asked for
+  emu_block *block;
+  // Ours.
+  u32 index;  // in the block, x fastest
+  emu_state state;
+  const emu_site *site;  // where it waits
+  emu_warp_op op;
+  u32 mask, b, c;
+  u64 value, result;
+  u32 barrier, barrier_pred;
+  emu_fiber fiber;
+} emu_thread;
+
+typedef struct emu_barrier {
+  u32 arrived, expected;
+  u32 popc;
+} emu_barrier;
+
+struct emu_block {
+  // Compiled code reads these.
+  u32 ctaid[3], ntid[3], nctaid[3];
+  // Ours.
+  u32 nthreads, nwarps;
+  const emu_kernel *kernel;
+  const emu_device *device;
+  void **params;
+  emu_thread *threads;  // nthreads of them; one when they run one after the other
+  emu_fiber host;       // the scheduler
+  emu_barrier barriers[EMU_BARRIERS];
+  u8 *shared;
+  size_t shared_bytes;
+  emu_cell *cells;                        // shared_bytes of them
+  u32 big;                                // now
+  u32 small[EMU_BLOCK_MOST / EMU_LANES];  // now, per warp
+  u32 first_big;         // at the start of this block: what was written before is not written
+  const u8 *low, *high;  // the registered range of the latest global access
+  emu_fault_kind fault;
+  hs_buf fault_text;
+};
+
+// The thread that runs on this host thread.
+extern _Thread_local emu_thread *emu_current;
+
+// Ends the launch: the first fault of a block is its status. Does not return: the fiber that called
+// it is never continued.
+void emu_fault(emu_thread *, const emu_site *, emu_fault_kind, const char *fmt, ...)
+    HS_PRINTF(4, 5);
+// "thread (1,0,0)"
+void emu_put_thread(hs_buf *, const emu_block *, u32 index);
+// Back to the scheduler, until it continues this thread.
+void emu_wait(emu_thread *, emu_state);
+
+// Runs one after the other the blocks that *next hands out (atomic), until there are none, one
+// fails or *stop is set.
+typedef struct emu_job {
+  const emu_kernel *kernel;
+  emu_device *device;
+  emu_grid grid;
+  void **params;
+  u64 nblocks, next;  // next: atomic
+  u32 stop;           // atomic
+  hs_interrupt *interrupt;
+} emu_job;
+
+// Everything that running needs on one host thread, kept by the device between launches.
+typedef struct emu_runner {
+  emu_block block;
+  emu_thread *threads;
+  u32 nthreads;
+  u8 *stacks;  // mapping of nstacks stacks with a gap before each
+  size_t stack_bytes;
+  u32 nstacks;
+  size_t shared_room, cells_room;
+  hs_status status;  // of the latest job
+  struct emu_runner *next;
+} emu_runner;
+void emu_runner_run(emu_runner *, emu_job *);
+void emu_runner_free(emu_runner *);
+emu_runner *emu_device_runner(emu_device *);  // a free one, or a new one
+void emu_device_give_back(emu_device *, emu_runner *);
+// As emu_device_find, for an address outside of all: the range that it may have been meant for.
+bool emu_device_near(const emu_device *, const void *p, const void **start, size_t *n);
+// n bytes at p lie in a global variable of the module.
+bool emu_module_has(const emu_module *, const void *p, u64 n);
+
+// ---- called by compiled kernels -----------------------------------------------------------------
+emu_thread *emu_self(void);
+// An access of site->bytes at p. object: the start of what site->object names, or NULL.
+void emu_check(emu_thread *, const u8 *p, const emu_site *, const u8 *object);
+// The same for n bytes (memcpy and its kind).
+void emu_check_bytes(emu_thread *, const u8 *p, const emu_site *, const u8 *object, u64 n);
+u64 emu_warp_call(emu_thread *, const emu_site *, u32 op, u32 mask, u64 value, u32 b, u32 c);
+u32 emu_barrier_call(emu_thread *, const emu_site *, u32 op, u32 id, u32 count, u32 pred);
+void emu_trap(emu_thread *, const emu_site *);
+void emu_exit(emu_thread *);
+u32 emu_active_mask(const emu_thread *);
+u32 emu_is_space(const emu_thread *, const u8 *p, u32 space);
+
+// After a barrier of the block, of a warp: what lies before it is ordered.
+void emu_order_block(emu_block *);
+void emu_order_warp(emu_block *, u32 warp);
+
+// ---- rewriting ----------------------------------------------------------------------------------
+struct emu_module {
+  hs_arena arena;  // names, sites, tables
+  bool checked;
+  u32 nkernels;
+  emu_kernel *kernels;
+  u32 nglobals;
+  struct emu_global {
+    const char *name, *symbol;
+    size_t bytes;
+    void *at;
+  } * globals;
+  void *jit;  // LLVMOrcLLJITRef
+};
+
+#endif

@@ -1,0 +1,15 @@
+; Fault: threads beyond 40 end before the barrier.
+target datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+target triple = "nvptx64-nvidia-cuda"
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare void @llvm.nvvm.barrier0()
+define ptx_kernel void @k(ptr %x, ptr %y) {
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %if = icmp ult i32 %t, 40
+  br i1 %if, label %one, label %other
+one:
+  call void @llvm.nvvm.barrier0()
+  br label %other
+other:
+  ret void
+}

@@ -1,0 +1,15 @@
+; Fault: thread 16 takes part under a mask of lanes 0 to 15.
+target datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+target triple = "nvptx64-nvidia-cuda"
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.shfl.sync.bfly.i32(i32, i32, i32, i32)
+define ptx_kernel void @k(ptr %x, ptr %y) {
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %if = icmp ult i32 %t, 17
+  br i1 %if, label %one, label %other
+one:
+  %s = call i32 @llvm.nvvm.shfl.sync.bfly.i32(i32 65535, i32 %t, i32 0, i32 31)
+  br label %other
+other:
+  ret void
+}

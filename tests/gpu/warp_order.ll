@@ -1,0 +1,20 @@
+; Each thread reads what one of the other end wrote, behind a barrier of the warp: in order with one warp.
+target datalayout = "e-p6:32:32-i64:64-i128:128-i256:256-v16:16-v32:32-n16:32:64"
+target triple = "nvptx64-nvidia-cuda"
+declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+declare void @llvm.nvvm.bar.warp.sync(i32)
+@s = internal addrspace(3) global [64 x i32] undef, align 4
+define ptx_kernel void @k(ptr %x, ptr %y) {
+  %t = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %o1 = xor i32 %t, 63
+  %n = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %m = sub i32 %n, 1
+  %o = xor i32 %t, %m
+  %w0 = getelementptr [64 x i32], ptr addrspace(3) @s, i32 0, i32 %t
+  store i32 %t, ptr addrspace(3) %w0, align 4
+  call void @llvm.nvvm.bar.warp.sync(i32 -1)
+  %r0 = getelementptr [64 x i32], ptr addrspace(3) @s, i32 0, i32 %o
+  %l0 = load i32, ptr addrspace(3) %r0, align 4
+  ret void
+}
