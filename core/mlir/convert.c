@@ -39,8 +39,24 @@ static int by_name(const void *key, const void *row) {
   return order ? order : name[s->n] ? -1 : 0;
 }
 
+// Operations of dialects that have no rows at all are read, and refused where they are converted.
+static const mlir_row foreign = {
+    "",        HLO_OP_INVALID, mlir_rule_foreign,
+    MLIR_LIST, MLIR_F_EFFECT,  (const mlir_row_attr[]){{NULL, HLO_ATTR_NONE, MLIR_END}}};
+
+static bool is_foreign(hs_str name) {
+  const char *dot = memchr(name.p, '.', name.n);
+  size_t n = dot ? (size_t)(dot + 1 - name.p) : 0;
+  // of StableHLO's versioned dialect nothing is read as text
+  if (!n || (n == 5 && !memcmp(name.p, "vhlo.", 5))) return false;
+  for (size_t k = 0; k < HS_COUNT(rows); k++)
+    if (!strncmp(rows[k].name, name.p, n)) return false;
+  return true;
+}
+
 const mlir_row *mlir_find_row(hs_str name) {
-  return bsearch(&name, rows, HS_COUNT(rows), sizeof *rows, by_name);
+  const mlir_row *row = bsearch(&name, rows, HS_COUNT(rows), sizeof *rows, by_name);
+  return row || !is_foreign(name) ? row : &foreign;
 }
 
 const char *mlir_nearest_row(hs_str name) {
@@ -104,12 +120,9 @@ static hlo_instr *add_param(mlir_reader *R, u32 k, const hlo_shape *s, mlir_span
   size_t n = HS_MIN(b.n, sizeof name);
   memcpy(name, b.p, n);
   hs_buf_free(&b);
-  hs_str want = {name, n};
-  bool plain = m && m->op_name.n && hlo_is_ch(m->op_name.p[0], HLO_CH_START);
-  for (size_t j = 0; plain && j < m->op_name.n; j++)
-    plain = hlo_is_ch(m->op_name.p[j], HLO_CH_IDENT);
-  return hlo_load_instr_(R->comp, HLO_PARAMETER, hlo_shape_fill_layout(R->ctx, s), 0, NULL,
-                         plain ? m->op_name : want, m ? 2 : 1, a, true);
+  hs_str called = mlir_plain_name(R, m ? m->op_name : (hs_str){0}, (hs_str){name, n});
+  return hlo_load_instr_(R->comp, HLO_PARAMETER, hlo_shape_fill_layout(R->ctx, s), 0, NULL, called,
+                         m ? 2 : 1, a, true);
 }
 
 // The root: one value, or a tuple of any other number, what is handed on behind it. `loop`: the
@@ -196,7 +209,8 @@ hlo_computation *mlir_build_func(mlir_reader *R, mlir_func *fn) {
   if (!hlo_lex_enter(RX)) return NULL;
   fn->building = true;
   mlir_region *r = fn->op->regions[0];
-  char *name = hs_format("%.*s", (int)HS_MIN(fn->name.n, 1000u), fn->name.p);
+  hs_str plain = mlir_plain_name(R, fn->name, HS_STR("function"));
+  char *name = hs_format("%.*s", (int)plain.n, plain.p);
   frame f = begin(R, name);
   hs_free(name);
   R->op = fn->op;

@@ -81,20 +81,43 @@ static int by_id(const void *a, const void *b) {
   return (int)((const hlo_attr *)a)->id - (int)((const hlo_attr *)b)->id;
 }
 
+hs_str mlir_plain_name(mlir_reader *R, hs_str s, hs_str absent) {
+  bool plain = s.n > 0 && hlo_is_ch(s.p[0], HLO_CH_START);
+  for (size_t k = 0; k < s.n && plain; k++) plain = hlo_is_ch(s.p[k], HLO_CH_IDENT);
+  if (!s.n || s.n >= 1000) return absent;
+  if (plain) return s;
+  char *p = hs_arena_alloc(&R->arena, s.n + 2);
+  size_t n = 0;
+  if (!hlo_is_ch(s.p[0], HLO_CH_START)) p[n++] = '_';
+  for (size_t k = 0; k < s.n; k++) p[n++] = hlo_is_ch(s.p[k], HLO_CH_IDENT) ? s.p[k] : '_';
+  if (n > 1 && !hlo_is_ch(s.p[0], HLO_CH_IDENT)) memmove(p, p + 1, --n);
+  return (hs_str){p, n};
+}
+
 // The name that XLA gives: the last part of op_name, or the opcode.
-static hs_str name_of(const hlo_metadata *m, hlo_opcode op) {
-  hs_str s = m ? m->op_name : (hs_str){0};
+static hs_str name_of(mlir_reader *R, hlo_opcode op) {
+  hs_str s = R->meta ? R->meta->op_name : (hs_str){0};
   const char *slash = s.n ? memrchr(s.p, '/', s.n) : NULL;
   if (slash) s = (hs_str){slash + 1, (size_t)(s.p + s.n - slash - 1)};
-  bool plain = s.n > 0 && s.n < 80 && hlo_is_ch(s.p[0], HLO_CH_START);
-  for (size_t k = 0; k < s.n && plain; k++) plain = hlo_is_ch(s.p[k], HLO_CH_IDENT);
-  return plain ? s : hs_str_of(hlo_op_text(op));
+  return mlir_plain_name(R, s, hs_str_of(hlo_op_text(op)));
+}
+
+// A written size '?' is the one that is inferred, where there is a rule to infer it.
+static const hlo_shape *refined(mlir_reader *R, hlo_opcode op, const hlo_shape *stated,
+                                const hlo_shape *first) {
+  bool open = false;
+  for (u32 k = 0; stated && hlo_shape_is_array(stated) && k < stated->rank; k++)
+    open |= stated->dims[k] == HLO_UNBOUNDED;
+  if (!open) return stated;
+  if (op == HLO_CONVERT) return hlo_shape_with_dtype(R->ctx, first->logical, stated->dtype);
+  return hlo_ops[op].inferable ? NULL : stated;
 }
 
 static const hlo_shape *shape_for(mlir_reader *R, hlo_opcode op, const hlo_shape *stated, u32 n,
                                   hlo_instr *const *ops, u32 nattrs, const hlo_attr *attrs) {
   const hlo_shape **in = hs_alloc(HS_MAX(n, 1u) * sizeof *in), *shape = NULL;
   for (u32 k = 0; k < n; k++) in[k] = ops[k]->shape;
+  stated = refined(R, op, stated, n ? in[0] : NULL);
   hlo_attrs *set = hs_arena_zalloc(&R->arena, sizeof *set + nattrs * sizeof *attrs);
   set->n = nattrs;
   if (nattrs) memcpy(set->v, attrs, nattrs * sizeof *attrs);
@@ -149,8 +172,7 @@ hlo_instr *mlir_emit(mlir_reader *R, hlo_opcode op, const hlo_shape *stated, u32
     hs_vec_push(&v, ((hlo_attr){HLO_ATTR_METADATA, {.p = R->meta}}));
   if (v.n) qsort(v.v, v.n, sizeof *v.v, by_id);
   const hlo_shape *shape = shape_for(R, op, stated, n, ops, (u32)v.n, v.v);
-  if (shape)
-    i = hlo_load_instr_(R->comp, op, shape, n, ops, name_of(R->meta, op), (u32)v.n, v.v, true);
+  if (shape) i = hlo_load_instr_(R->comp, op, shape, n, ops, name_of(R, op), (u32)v.n, v.v, true);
   hs_vec_free(&v);
   return i;
 }

@@ -19,5 +19,8 @@ bool hlo_is_mlir(const char *text, size_t n);
 // what HLO has no form for (quantized types, say). On failure *out is NULL.
 hs_status hlo_mlir_read(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *,
                         hlo_module **out);
+// Reads the text and converts nothing: whether it is MLIR of operations that hlosh knows, with
+// types that fit. Errors and options are those of hlo_mlir_read.
+hs_status hlo_mlir_check(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *);
 
 #endif

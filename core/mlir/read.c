@@ -43,8 +43,9 @@ static void reader_free(mlir_reader *R) {
   hs_arena_free(&R->arena);
 }
 
-hs_status hlo_mlir_read(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
-                        hlo_module **out) {
+// A module that is only read, too, owns what its types and constants intern.
+static hs_status read_text(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
+                           bool convert, hlo_module **out) {
   *out = NULL;
   hlo_module *m = hlo_module_new(ctx, "module");
   mlir_reader reader = {.ctx = ctx, .m = m}, *R = &reader;
@@ -56,7 +57,7 @@ hs_status hlo_mlir_read(hlo_ctx *ctx, const char *text, size_t n, const hlo_pars
   RX->p = RX->seen = text + R->opt.from;
   RX->many = R->opt.stopped_at != NULL;
   hlo_journal_disable(m);
-  if (hlo_lex_check_nul(RX) && mlir_read_module(R)) (void)mlir_convert(R);
+  if (hlo_lex_check_nul(RX) && mlir_read_module(R) && convert) (void)mlir_convert(R);
   if (RX->many) *R->opt.stopped_at = (size_t)(RX->end - text);
   reader_free(R);
   hlo_journal_enable(m);
@@ -64,7 +65,20 @@ hs_status hlo_mlir_read(hlo_ctx *ctx, const char *text, size_t n, const hlo_pars
     hlo_module_free(m);
     return RX->errors;
   }
-  hlo_mark_sources(m);
   *out = m;
+  return HS_GOOD;
+}
+
+hs_status hlo_mlir_read(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
+                        hlo_module **out) {
+  HS_TRY(read_text(ctx, text, n, o, true, out));
+  hlo_mark_sources(*out);
+  return HS_GOOD;
+}
+
+hs_status hlo_mlir_check(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o) {
+  hlo_module *m;
+  HS_TRY(read_text(ctx, text, n, o, false, &m));
+  hlo_module_free(m);
   return HS_GOOD;
 }

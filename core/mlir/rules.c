@@ -13,7 +13,7 @@ static hlo_instr *emit_with(mlir_reader *R, mlir_op *op, u32 n, hlo_instr *const
   return i;
 }
 
-static bool operands(mlir_reader *R, const mlir_op *op, hlo_instr ***out) {
+bool mlir_operands(mlir_reader *R, const mlir_op *op, hlo_instr ***out) {
   *out = HS_NEW_ARRAY(&R->arena, hlo_instr *, op->nops);
   for (u32 k = 0; k < op->nops; k++)
     if (!((*out)[k] = mlir_operand(R, op, k))) return false;
@@ -32,7 +32,8 @@ bool mlir_rule_none(mlir_reader *R, mlir_op *op) {
 bool mlir_rule_direct(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
-  return operands(R, op, &in) && mlir_bind_results(R, op, emit_with(R, op, op->nops, in, &attrs));
+  return mlir_operands(R, op, &in) &&
+         mlir_bind_results(R, op, emit_with(R, op, op->nops, in, &attrs));
 }
 
 bool mlir_rule_chlo_unary(mlir_reader *R, mlir_op *op) { return mlir_rule_direct(R, op); }
@@ -43,7 +44,7 @@ bool mlir_rule_constant(mlir_reader *R, mlir_op *op) { return (void)R, (void)op,
 bool mlir_rule_compare(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_span s;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   if (!mlir_get(R, &op->attrs, "comparison_direction|word0", &s))
     return mlir_fail(R, HS_E_ATTR, "compare without a direction");
   hlo_attr a[2] = {
@@ -63,8 +64,7 @@ bool mlir_rule_compare(mlir_reader *R, mlir_op *op) {
   return mlir_bind_results(R, op, mlir_emit(R, HLO_COMPARE, op->res[0].shape, 2, in, n, a));
 }
 
-// A scalar beside arrays: HLO wants all of one shape.
-static hlo_instr *spread(mlir_reader *R, hlo_instr *i, const hlo_shape *like) {
+hlo_instr *mlir_spread(mlir_reader *R, hlo_instr *i, const hlo_shape *like) {
   if (i->shape->rank || !like->rank) return i;
   hlo_attr none = mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 0, NULL);
   return mlir_emit(R, HLO_BROADCAST, hlo_shape_with_dtype(R->ctx, like->logical, i->shape->dtype),
@@ -73,9 +73,9 @@ static hlo_instr *spread(mlir_reader *R, hlo_instr *i, const hlo_shape *like) {
 
 static bool spread_all(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   for (u32 k = 0; k < op->nops; k++)
-    if (!(in[k] = spread(R, in[k], op->res[0].shape))) return false;
+    if (!(in[k] = mlir_spread(R, in[k], op->res[0].shape))) return false;
   return mlir_bind_results(R, op,
                            mlir_emit(R, op->row->opcode, op->res[0].shape, op->nops, in, 0, NULL));
 }
@@ -112,7 +112,8 @@ bool mlir_rule_broadcast_in_dim(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   hlo_ints d = {0, NULL};
   const hlo_shape *to = op->res[0].shape;
-  if (!operands(R, op, &in) || !mlir_get_ints(R, op, "dims|broadcast_dimensions", &d)) return false;
+  if (!mlir_operands(R, op, &in) || !mlir_get_ints(R, op, "dims|broadcast_dimensions", &d))
+    return false;
   hlo_instr *x = in[0];
   const hlo_shape *from = x->shape;
   bool sorted = true;
@@ -148,7 +149,7 @@ bool mlir_rule_broadcast_in_dim(mlir_reader *R, mlir_op *op) {
 
 bool mlir_rule_broadcast(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   u32 rank = in[0]->shape->rank, more = op->res[0].shape->rank - rank;
   i64 dims[HLO_MAX_RANK];
   if (op->res[0].shape->rank < rank)
@@ -182,7 +183,7 @@ bool mlir_rule_dot_general(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_span s;
   mlir_hlo_attrs attrs = {0};
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   if (mlir_get(R, &op->attrs, "batching_dims", &s) && !pair_of(R, s, batch)) return false;
   if (mlir_get(R, &op->attrs, "contracting_dims", &s) && !pair_of(R, s, contract)) return false;
 #define DOT "dot_dimension_numbers."
@@ -206,7 +207,7 @@ bool mlir_rule_dot_general(mlir_reader *R, mlir_op *op) {
 bool mlir_rule_dot(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   i64 left = (i64)in[0]->shape->rank - 1, right = 0;
   hs_vec_push(&attrs, mlir_ints_attr(R, HLO_ATTR_LHS_CONTRACTING_DIMS, 1, &left));
   hs_vec_push(&attrs, mlir_ints_attr(R, HLO_ATTR_RHS_CONTRACTING_DIMS, 1, &right));
@@ -215,7 +216,7 @@ bool mlir_rule_dot(mlir_reader *R, mlir_op *op) {
 
 bool mlir_rule_slice(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   u32 n = in[0]->shape->rank, k = 0;
   hlo_slice_dim *v = HS_NEW_ARRAY(&R->m->arena, hlo_slice_dim, HS_MAX(n, 1u));
   mlir_span s;
@@ -249,7 +250,7 @@ bool mlir_rule_slice(mlir_reader *R, mlir_op *op) {
 bool mlir_rule_pad(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   hlo_ints a[3] = {{0, NULL}, {0, NULL}, {0, NULL}};
-  if (!operands(R, op, &in) || !mlir_get_ints(R, op, "low|edge_padding_low", &a[0]) ||
+  if (!mlir_operands(R, op, &in) || !mlir_get_ints(R, op, "low|edge_padding_low", &a[0]) ||
       !mlir_get_ints(R, op, "high|edge_padding_high", &a[1]) ||
       !mlir_get_ints(R, op, "interior|interior_padding", &a[2]))
     return false;
@@ -267,7 +268,7 @@ bool mlir_rule_pad(mlir_reader *R, mlir_op *op) {
 bool mlir_rule_cholesky(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   i64 lower = 0;
-  if (!operands(R, op, &in) || !mlir_get_int(R, op, "lower", &lower)) return false;
+  if (!mlir_operands(R, op, &in) || !mlir_get_int(R, op, "lower", &lower)) return false;
   hlo_attr a = {HLO_ATTR_LOWER, {.i = lower}};
   return mlir_bind_results(R, op,
                            mlir_emit(R, HLO_CHOLESKY, op->res[0].shape, 1, in, lower != 0, &a));
@@ -277,7 +278,7 @@ bool mlir_rule_reduce_precision(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   hlo_attr a[2] = {{HLO_ATTR_EXPONENT_BITS, {0}}, {HLO_ATTR_MANTISSA_BITS, {0}}};
   mlir_span s;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   if (mlir_get(R, &op->attrs, "format", &s)) {  // e5m10
     mlir_place was = mlir_enter(R, s);
     bool ok = hlo_accept(RX, 'e') && hlo_int(RX, &a[0].v.i) && hlo_accept(RX, 'm') &&
@@ -294,7 +295,7 @@ bool mlir_rule_reduce_precision(mlir_reader *R, mlir_op *op) {
 
 bool mlir_rule_barrier(mlir_reader *R, mlir_op *op) {
   hlo_instr **in, *one;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   one = op->nops == 1 ? in[0] : mlir_tuple(R, op->nops, in);
   return one && mlir_bind_results(R, op, mlir_emit(R, HLO_OPT_BARRIER, NULL, 1, &one, 0, NULL));
 }
@@ -304,7 +305,7 @@ bool mlir_rule_rng_bits(mlir_reader *R, mlir_op *op) { return mlir_rule_direct(R
 bool mlir_rule_rng(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_span s;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   if (op->nops < 2 || !mlir_get(R, &op->attrs, "distribution|rng_distribution", &s))
     return mlir_fail(R, HS_E_ATTR, "rng without a distribution");
   bool normal = hs_str_eq(mlir_enum_of(s), HS_STR("NORMAL"));
@@ -316,36 +317,25 @@ bool mlir_rule_rng(mlir_reader *R, mlir_op *op) {
 bool mlir_rule_top_k(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   i64 k = 0, largest = 1;
-  if (!operands(R, op, &in) || !mlir_get_int(R, op, "k", &k) ||
+  if (!mlir_operands(R, op, &in) || !mlir_get_int(R, op, "k", &k) ||
       !mlir_get_int(R, op, "largest", &largest))
     return false;
   hlo_attr a[2] = {{HLO_ATTR_K, {.i = k}}, {HLO_ATTR_LARGEST, {.i = largest}}};
   return mlir_bind_results(R, op, mlir_emit(R, HLO_TOPK, mlir_result_shape(R, op), 1, in, 2, a));
 }
 
+// A product whose rows or contracted parts come in groups.
+bool mlir_rule_ragged_dot(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  mlir_hlo_attrs attrs = {0};
+  return mlir_operands(R, op, &in) && mlir_finish(R, op, true, op->nops, in, &attrs);
+}
+
 // ---- chlo that is more than one instruction -----------------------------------------------------
-bool mlir_rule_chlo_square(mlir_reader *R, mlir_op *op) {
-  hlo_instr **in;
-  if (!operands(R, op, &in) || op->nops != 1) return false;
-  hlo_instr *both[2] = {in[0], in[0]};
-  return mlir_bind_results(R, op, mlir_emit(R, HLO_MULTIPLY, op->res[0].shape, 2, both, 0, NULL));
-}
-
-bool mlir_rule_chlo_atan(mlir_reader *R, mlir_op *op) {
-  hlo_instr **in;
-  if (!operands(R, op, &in)) return false;
-  if (op->nops != 1 || !hlo_dtype_is_float(in[0]->shape->dtype))
-    return mlir_fail(R, HS_E_NO_HLO, "chlo.atan of this type is not converted");
-  hlo_instr *one = mlir_constant(R, hlo_literal_scalar_f64(R->ctx, in[0]->shape->dtype, 1));
-  if (one) one = spread(R, one, in[0]->shape);
-  hlo_instr *both[2] = {in[0], one};
-  return one &&
-         mlir_bind_results(R, op, mlir_emit(R, HLO_ATAN2, op->res[0].shape, 2, both, 0, NULL));
-}
-
 bool mlir_rule_chlo_conj(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
-  if (!operands(R, op, &in) || op->nops != 1) return false;
+  if (!mlir_operands(R, op, &in) || op->nops != 1) return false;
+  if (!hlo_dtype_is_complex(in[0]->shape->dtype)) return mlir_bind(R, &op->res[0], in[0]), true;
   hlo_instr *re = mlir_emit(R, HLO_REAL, NULL, 1, in, 0, NULL),
             *im = re ? mlir_emit(R, HLO_IMAG, NULL, 1, in, 0, NULL) : NULL,
             *neg = im ? mlir_emit(R, HLO_NEGATE, NULL, 1, &im, 0, NULL) : NULL;

@@ -10,10 +10,33 @@ mlir_rule mlir_rule_none, mlir_rule_direct, mlir_rule_constant, mlir_rule_compar
     mlir_rule_clamp, mlir_rule_broadcast_in_dim, mlir_rule_broadcast, mlir_rule_dot_general,
     mlir_rule_dot, mlir_rule_slice, mlir_rule_pad, mlir_rule_cholesky, mlir_rule_reduce_precision,
     mlir_rule_barrier, mlir_rule_rng, mlir_rule_rng_bits, mlir_rule_top_k, mlir_rule_chlo_unary,
-    mlir_rule_chlo_binary, mlir_rule_chlo_square, mlir_rule_chlo_atan, mlir_rule_chlo_conj;
+    mlir_rule_chlo_binary, mlir_rule_chlo_conj, mlir_rule_ragged_dot;
+// chlo.c: functions that are several operations
+mlir_rule mlir_rule_chlo_function, mlir_rule_chlo_square, mlir_rule_chlo_atan,
+    mlir_rule_chlo_constant_like;
+// rules_dynamic.c: sizes that are operands
+mlir_rule mlir_rule_dynamic_broadcast, mlir_rule_dynamic_iota, mlir_rule_dynamic_reshape,
+    mlir_rule_dynamic_pad, mlir_rule_dynamic_gather, mlir_rule_dynamic_conv,
+    mlir_rule_real_dynamic_slice, mlir_rule_einsum, mlir_rule_index_select;
+// rules_host.c
+mlir_rule mlir_rule_infeed, mlir_rule_outfeed, mlir_rule_send, mlir_rule_recv, mlir_rule_composite,
+    mlir_rule_foreign;
+// rules_check.c
+mlir_rule mlir_rule_check, mlir_rule_probe, mlir_rule_run_parallel;
 // rules_calls.c: what calls computations
 mlir_rule mlir_rule_call, mlir_rule_while, mlir_rule_conditional, mlir_rule_with_region,
     mlir_rule_sort, mlir_rule_reduce_window, mlir_rule_select_and_scatter, mlir_rule_collective,
     mlir_rule_all_to_all, mlir_rule_custom_call, mlir_rule_convolution;
+
+// ---- what rules share ---------------------------------------------------------------------------
+// The instructions of all operands; false after an error, also when their number is not HLO's.
+bool mlir_operands(mlir_reader *, const mlir_op *, hlo_instr ***out);
+// Emits the operation's opcode with the attributes of its row beside the given ones, which are
+// freed, and binds the results. !ok: only frees.
+bool mlir_finish(mlir_reader *, mlir_op *, bool ok, u32 n, hlo_instr *const *in, mlir_hlo_attrs *);
+// A scalar beside arrays, as an array: HLO wants all of one shape. NULL after an error.
+hlo_instr *mlir_spread(mlir_reader *, hlo_instr *, const hlo_shape *like);
+// A call of the function of that name with the operation's operands and results; *out: the call.
+bool mlir_call(mlir_reader *, mlir_op *, hs_str name, hlo_instr **out);
 
 #endif

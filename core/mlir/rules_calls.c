@@ -2,16 +2,6 @@
 // comparators; collectives and custom calls; and convolution, which shares windows with them.
 #include "core/mlir/rules.h"
 
-static bool operands(mlir_reader *R, const mlir_op *op, hlo_instr ***out) {
-  *out = HS_NEW_ARRAY(&R->arena, hlo_instr *, op->nops);
-  for (u32 k = 0; k < op->nops; k++)
-    if (!((*out)[k] = mlir_operand(R, op, k))) return false;
-  if (!hlo_op_takes(op->row->opcode, op->nops))
-    return mlir_fail(R, HS_E_ARITY, "%.*s has %u operands", (int)HS_MIN(op->name.n, 60u),
-                     op->name.p, op->nops);
-  return true;
-}
-
 static bool want_regions(mlir_reader *R, const mlir_op *op, u32 n) {
   return op->nregions == n || mlir_fail(R, HS_E_ARITY, "%.*s has %u regions, not %u",
                                         (int)HS_MIN(op->name.n, 60u), op->name.p, op->nregions, n);
@@ -23,12 +13,11 @@ static bool push_comp(mlir_reader *R, mlir_op *op, u32 k, hlo_attr_id id, mlir_h
   return c != NULL;
 }
 
-static bool finish(mlir_reader *R, mlir_op *op, bool ok, hlo_instr *const *in,
-                   mlir_hlo_attrs *attrs) {
+bool mlir_finish(mlir_reader *R, mlir_op *op, bool ok, u32 n, hlo_instr *const *in,
+                 mlir_hlo_attrs *attrs) {
   hlo_instr *i = NULL;
   if (ok && mlir_row_attrs(R, op, attrs))
-    i = mlir_emit(R, op->row->opcode, mlir_result_shape(R, op), op->nops, in, (u32)attrs->n,
-                  attrs->v);
+    i = mlir_emit(R, op->row->opcode, mlir_result_shape(R, op), n, in, (u32)attrs->n, attrs->v);
   hs_vec_free(attrs);
   return i && mlir_bind_results(R, op, i);
 }
@@ -36,21 +25,21 @@ static bool finish(mlir_reader *R, mlir_op *op, bool ok, hlo_instr *const *in,
 bool mlir_rule_with_region(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
-  if (!want_regions(R, op, 1) || !operands(R, op, &in)) return false;
-  return finish(R, op, push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs), in, &attrs);
+  if (!want_regions(R, op, 1) || !mlir_operands(R, op, &in)) return false;
+  return mlir_finish(R, op, push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs), op->nops, in, &attrs);
 }
 
 bool mlir_rule_sort(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
   i64 dim = -1, stable = 0;
-  if (!want_regions(R, op, 1) || !operands(R, op, &in) || !mlir_get_int(R, op, "dimension", &dim) ||
-      !mlir_get_int(R, op, "is_stable", &stable))
+  if (!want_regions(R, op, 1) || !mlir_operands(R, op, &in) ||
+      !mlir_get_int(R, op, "dimension", &dim) || !mlir_get_int(R, op, "is_stable", &stable))
     return false;
   if (dim < 0) dim += in[0]->shape->rank;
   hs_vec_push(&attrs, mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &dim));
   if (stable) hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_IS_STABLE, {.i = 1}}));
-  return finish(R, op, push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs), in, &attrs);
+  return mlir_finish(R, op, push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs), op->nops, in, &attrs);
 }
 
 // ---- windows ------------------------------------------------------------------------------------
@@ -93,18 +82,18 @@ static bool window_of(mlir_reader *R, mlir_op *op, mlir_hlo_attrs *out) {
 bool mlir_rule_reduce_window(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
-  if (!want_regions(R, op, 1) || !operands(R, op, &in)) return false;
+  if (!want_regions(R, op, 1) || !mlir_operands(R, op, &in)) return false;
   bool ok = window_of(R, op, &attrs) && push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs);
-  return finish(R, op, ok, in, &attrs);
+  return mlir_finish(R, op, ok, op->nops, in, &attrs);
 }
 
 bool mlir_rule_select_and_scatter(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
-  if (!want_regions(R, op, 2) || !operands(R, op, &in)) return false;
+  if (!want_regions(R, op, 2) || !mlir_operands(R, op, &in)) return false;
   bool ok = window_of(R, op, &attrs) && push_comp(R, op, 0, HLO_ATTR_SELECT, &attrs) &&
             push_comp(R, op, 1, HLO_ATTR_SCATTER, &attrs);
-  return finish(R, op, ok, in, &attrs);
+  return mlir_finish(R, op, ok, op->nops, in, &attrs);
 }
 
 // [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f], also inside #stablehlo.conv<..>, as HLO writes it:
@@ -140,7 +129,7 @@ bool mlir_rule_convolution(mlir_reader *R, mlir_op *op) {
   hlo_attr labels;
   mlir_span s;
   mlir_attrs dict = {0};
-  if (!operands(R, op, &in) || !dim_labels(R, op, &labels)) return false;
+  if (!mlir_operands(R, op, &in) || !dim_labels(R, op, &labels)) return false;
   if (op->nops != 2) return mlir_fail(R, HS_E_ARITY, "convolution has two operands");
   if (mlir_get(R, &op->attrs, "window", &s) && !mlir_dict_of(R, s, &dict)) return false;
   for (u32 k = 0; k < 5; k++) {
@@ -157,14 +146,15 @@ bool mlir_rule_convolution(mlir_reader *R, mlir_op *op) {
     sizes[k] = kernel->dims[d->rhs_spatial[k]];
   }
   hs_vec_push(&attrs, labels);
-  return finish(R, op, push_window(R, d->nspatial, sizes, lists, &attrs), in, &attrs);
+  return mlir_finish(R, op, push_window(R, d->nspatial, sizes, lists, &attrs), op->nops, in,
+                     &attrs);
 }
 
 // ---- functions and control flow -----------------------------------------------------------------
-bool mlir_rule_call(mlir_reader *R, mlir_op *op) {
-  hlo_instr **in;
-  hs_str name = {0};
-  if (!operands(R, op, &in) || !mlir_get_string(R, &op->attrs, "callee", &name)) return false;
+bool mlir_call(mlir_reader *R, mlir_op *op, hs_str name, hlo_instr **out) {
+  hlo_instr **in = HS_NEW_ARRAY(&R->arena, hlo_instr *, op->nops + 1);
+  for (u32 k = 0; k < op->nops; k++)
+    if (!(in[k] = mlir_operand(R, op, k))) return false;
   mlir_func *f = mlir_names_find(&R->func_names, name, NULL);
   if (!f)
     return mlir_fail(R, HS_E_NAME, "there is no function '@%.*s'", (int)HS_MIN(name.n, 80u),
@@ -174,7 +164,14 @@ bool mlir_rule_call(mlir_reader *R, mlir_op *op) {
                      (int)HS_MIN(name.n, 80u), name.p, f->op->regions[0]->nargs, f->nresults);
   hlo_computation *c = mlir_build_func(R, f);
   hlo_attr a = {HLO_ATTR_TO_APPLY, {.comp = c}};
-  return c && mlir_bind_results(R, op, mlir_emit(R, HLO_CALL, NULL, op->nops, in, 1, &a));
+  *out = c ? mlir_emit(R, HLO_CALL, NULL, op->nops, in, 1, &a) : NULL;
+  return *out && mlir_bind_results(R, op, *out);
+}
+
+bool mlir_rule_call(mlir_reader *R, mlir_op *op) {
+  hs_str name = {0};
+  hlo_instr *i;
+  return mlir_get_string(R, &op->attrs, "callee", &name) && mlir_call(R, op, name, &i);
 }
 
 // One value, or a tuple of any other number.
@@ -278,7 +275,7 @@ bool mlir_rule_collective(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
   mlir_span s;
-  if (!operands(R, op, &in)) return false;
+  if (!mlir_operands(R, op, &in)) return false;
   bool ok = channel_of(R, op, &attrs) && groups_of(R, op, &attrs);
   if (ok && mlir_get(R, &op->attrs, "source_target_pairs", &s)) {
     hlo_ints v = {0, NULL};
@@ -287,7 +284,7 @@ bool mlir_rule_collective(mlir_reader *R, mlir_op *op) {
     hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_SOURCE_TARGET_PAIRS, {.ints = v}}));
   }
   if (ok && op->nregions) ok = push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs);
-  return finish(R, op, ok, in, &attrs);
+  return mlir_finish(R, op, ok, op->nops, in, &attrs);
 }
 
 // Split and concatenated along one dimension, HLO's form with a dimension does both at once; along
@@ -296,7 +293,7 @@ bool mlir_rule_all_to_all(mlir_reader *R, mlir_op *op) {
   i64 split = 0, concat = 0;
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
-  if (!operands(R, op, &in) || !mlir_get_int(R, op, "split_dimension", &split) ||
+  if (!mlir_operands(R, op, &in) || !mlir_get_int(R, op, "split_dimension", &split) ||
       !mlir_get_int(R, op, "concat_dimension", &concat))
     return false;
   if (split != concat || op->nops != 1)
@@ -304,7 +301,7 @@ bool mlir_rule_all_to_all(mlir_reader *R, mlir_op *op) {
                      "all_to_all with two dimensions or several operands is not converted");
   bool ok = channel_of(R, op, &attrs) && groups_of(R, op, &attrs);
   hs_vec_push(&attrs, mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &split));
-  return finish(R, op, ok, in, &attrs);
+  return mlir_finish(R, op, ok, op->nops, in, &attrs);
 }
 
 // ---- custom calls -------------------------------------------------------------------------------
@@ -392,7 +389,7 @@ bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
   hs_str target = {0}, config = {0};
   i64 effect = 0, api = 1;
   mlir_span s;
-  if (!operands(R, op, &in) ||
+  if (!mlir_operands(R, op, &in) ||
       !mlir_get_string(R, &op->attrs, "callee|call_target_name", &target) ||
       !mlir_get_int(R, op, "has_side_effect", &effect) || !mlir_get_int(R, op, "api_version", &api))
     return false;

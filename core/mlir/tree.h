@@ -278,6 +278,8 @@ bool mlir_simplify(mlir_reader *, mlir_region *);
 // ---- emit.c -------------------------------------------------------------------------------------
 // An error at the operation being converted; always false.
 bool mlir_fail(mlir_reader *, hs_code, const char *fmt, ...) HS_PRINTF(3, 4);
+// What of a text can be a name in HLO: other characters become '_'; `absent` for an empty one.
+hs_str mlir_plain_name(mlir_reader *, hs_str text, hs_str absent);
 // The instruction of an operand in the computation being built; NULL after an error.
 hlo_instr *mlir_operand(mlir_reader *, const mlir_op *, u32 k);
 hlo_instr *mlir_value_instr(mlir_reader *, mlir_value *);

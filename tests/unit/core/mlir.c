@@ -134,11 +134,108 @@ static void test_empty_arguments(void **state) {
           "constant = f32[] constant(inf)\n");
 }
 
+// Sizes that are constants are attributes; others are refused by name.
+static void test_dynamic(void **state) {
+  (void)state;
+  becomes("func.func @main(%a: tensor<4xf32>) -> tensor<2x4xf32> {\n"
+          " %c = stablehlo.constant dense<[2, 4]> : tensor<2xi64>\n"
+          " %0 = stablehlo.dynamic_broadcast_in_dim %a, %c, dims = [1] : (tensor<4xf32>, "
+          "tensor<2xi64>) -> tensor<?x?xf32>\n"
+          " %1 = stablehlo.negate %0 : tensor<?x?xf32>\n"
+          " %2 = stablehlo.reshape %1 : (tensor<?x?xf32>) -> tensor<2x4xf32>\n"
+          " return %2 : tensor<2x4xf32> }",
+          "Arg_0 = f32[4]{0} parameter(0)\n"
+          "broadcast = f32[2,4]{1,0} broadcast(Arg_0), dimensions={1}\n"
+          "negate = f32[2,4]{1,0} negate(broadcast)\n"
+          "reshape = f32[2,4]{1,0} reshape(negate)\n");
+  refused("func.func @main(%a: tensor<4xf32>, %n: tensor<1xi64>) -> tensor<?xf32> {\n"
+          " %0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>\n"
+          " return %0 : tensor<?xf32> }\n",
+          HS_E_NO_HLO, 2);
+}
+
+// Names with other characters than HLO's, and what stands for a composite.
+static void test_composite(void **state) {
+  (void)state;
+  becomes("func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+          " %0 = stablehlo.composite \"x.sin\" %a {decomposition = @\"<lambda>\", version = 3 : "
+          "i32, composite_attributes = {k = 1 : i32}} : (tensor<4xf32>) -> tensor<4xf32>\n"
+          " return %0 : tensor<4xf32> }\n"
+          "func.func private @\"<lambda>\"(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+          " %0 = stablehlo.sine %a : tensor<4xf32>\n return %0 : tensor<4xf32> }",
+          "Arg_0 = f32[4]{0} parameter(0)\n"
+          "call = f32[4]{0} call(Arg_0), to_apply=_lambda_, is_composite=true, "
+          "frontend_attributes={composite.attributes={k = 1 : i32},composite.name=\"x.sin\","
+          "composite.version=\"3\"}\n");
+}
+
+// What a check compares stays in the module as a custom call.
+static void test_check(void **state) {
+  (void)state;
+  becomes("func.func @main(%a: tensor<2xf32>) {\n"
+          " check.expect_almost_eq_const %a, dense<1.0> : tensor<2xf32> {tolerance = 0.5 : f64}\n"
+          " return }",
+          "Arg_0 = f32[2]{0} parameter(0)\nconstant = f32[] constant(1)\n"
+          "broadcast = f32[2]{0} broadcast(constant), dimensions={}\n"
+          "custom-call = () custom-call(Arg_0, broadcast), "
+          "custom_call_target=\"check.expect_almost_eq\", custom_call_has_side_effect=true, "
+          "backend_config=\"tolerance=0.5;\"\ntuple = () tuple()\n");
+}
+
+static void test_queues(void **state) {
+  (void)state;
+  becomes("func.func @main(%t: !stablehlo.token) -> (tensor<2xf32>, !stablehlo.token) {\n"
+          " %0:2 = \"stablehlo.infeed\"(%t) {infeed_config = \"c\"} : (!stablehlo.token) -> "
+          "(tensor<2xf32>, !stablehlo.token)\n"
+          " %1 = \"stablehlo.outfeed\"(%0#0, %0#1) : (tensor<2xf32>, !stablehlo.token) -> "
+          "!stablehlo.token\n return %0#0, %1 : tensor<2xf32>, !stablehlo.token }",
+          "Arg_0 = token[] parameter(0)\n"
+          "infeed = ((f32[2]{0}), token[]) infeed(Arg_0), infeed_config=\"c\"\n"
+          "get-tuple-element = token[] get-tuple-element(infeed), index=1\n"
+          "get-tuple-element.1 = (f32[2]{0}) get-tuple-element(infeed), index=0\n"
+          "get-tuple-element.2 = f32[2]{0} get-tuple-element(get-tuple-element.1), index=0\n"
+          "tuple = (f32[2]{0}) tuple(get-tuple-element.2)\n"
+          "outfeed = token[] outfeed(tuple, get-tuple-element), outfeed_shape=(f32[2]{0})\n"
+          "tuple.1 = (f32[2]{0}, token[]) tuple(get-tuple-element.2, outfeed)\n");
+}
+
+// Functions of chlo without an operation are formulas, as long as those of StableHLO.
+static void test_chlo(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *operands;
+    hlo_opcode op;
+    u32 n;
+  } cases[] = {{"lgamma", "%a", HLO_DIVIDE, 10},       {"digamma", "%a", HLO_DIVIDE, 20},
+               {"erfc", "%a", HLO_SELECT, 4},          {"erf_inv", "%a", HLO_SELECT, 11},
+               {"bessel_i1e", "%a", HLO_SUBTRACT, 28}, {"zeta", "%a, %a", HLO_POWER, 11},
+               {"polygamma", "%a, %a", HLO_POWER, 11}, {"next_after", "%a, %a", HLO_SELECT, 5}};
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_buf b = {0};
+    hs_buf_printf(&b,
+                  "func.func @main(%%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+                  " %%0 = chlo.%s %s : tensor<4xf32>%s -> tensor<4xf32>\n"
+                  " return %%0 : tensor<4xf32> }\n",
+                  cases[k].name, cases[k].operands,
+                  strchr(cases[k].operands, ',') ? ", tensor<4xf32>" : "");
+    counts(hs_buf_cstr(&b), cases[k].op, cases[k].n);
+    hs_buf_free(&b);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
-      cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_broadcasts),
+      cmocka_unit_test(test_while),
+      cmocka_unit_test(test_unused),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_empty_arguments),
+      cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_dynamic),
+      cmocka_unit_test(test_composite),
+      cmocka_unit_test(test_check),
+      cmocka_unit_test(test_queues),
+      cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
