@@ -1,6 +1,7 @@
 // load.c — files to modules. The format is told by content, never by the file's name: HLO text,
-// StableHLO text, protocol buffers in binary or text form, gzip and zstd around them. Formats that
-// people mistake for HLO (MLIR bytecode, GraphDef, ...) are refused with a note on how to get HLO.
+// StableHLO as text, as bytecode or exported by JAX, protocol buffers in binary or text form, gzip
+// and zstd around them. Formats that people mistake for HLO (GraphDef, markup, ...) are refused
+// with a note on how to get HLO.
 //
 // Regular files are mapped, streams are read to their end; the text is parsed where it lies. What
 // is read or unpacked is limited by the context (hlo_ctx_load_limit).
@@ -22,10 +23,6 @@ static hs_status check_foreign(const char *path, const char *p, size_t n) {
     p++;
     head--;
   }
-  if (head >= 4 && memcmp(p, "ML\xEFR", 4) == 0)
-    return hs_with_note(hs_fail(HS_E_FORMAT, "%s is MLIR bytecode", path),
-                        "convert it: stablehlo-translate --deserialize, or stablehlo-opt, then "
-                        "xla-translate --mlir-hlo-to-hlo-text");
   if (head >= 4 && memcmp(p, "\x89PNG", 4) == 0)
     return hs_fail(HS_E_FORMAT, "%s is a PNG image", path);
   if (head >= 4 && memcmp(p, "\177ELF", 4) == 0)
@@ -77,6 +74,15 @@ static bool is_binary(const char *p, size_t n) {
 
 static hs_status load_bytes(hlo_ctx *ctx, const char *path, const char *p, size_t n,
                             const hlo_parse_options *o, hlo_module **out) {
+  hs_str artifact;
+  if (hlo_is_jax_export(p, n, &artifact)) {
+    HS_TRY(hlo_jax_export_check(p, n));
+    if (o->stopped_at) *o->stopped_at = n;
+    hlo_parse_options inner = *o;
+    inner.from = 0;
+    inner.stopped_at = NULL;
+    return hlo_mlir_read(ctx, artifact.p, artifact.n, &inner, out);
+  }
   if (hlo_is_mlir(p, n)) return hlo_mlir_read(ctx, p, n, o, out);
   HS_TRY(check_foreign(path, p, n));
   if (hlo_is_proto(p, n)) return hlo_proto_read(ctx, p, n, path, out);

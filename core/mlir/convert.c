@@ -103,6 +103,7 @@ static bool convert_ops(mlir_reader *R, mlir_region *r, mlir_op **ret) {
     }
     if (!op->live || (op->nres == 1 && op->res[0].same && !op->nregions)) continue;
     R->op = op;
+    RX->now = op->at;
     R->meta = mlir_metadata(R, op->loc);
     if (!mlir_check_shapes(R, op) || !op->row->rule(R, op) || RX->failed) return false;
   }
@@ -237,6 +238,7 @@ hlo_computation *mlir_build_func(mlir_reader *R, mlir_func *fn) {
 
 // ---- the module ---------------------------------------------------------------------------------
 static mlir_func *entry_of(mlir_reader *R) {
+  if (R->opt.entry) return mlir_names_find(&R->func_names, hs_str_of(R->opt.entry), NULL);
   mlir_func *f = mlir_names_find(&R->func_names, HS_STR("main"), NULL);
   for (size_t k = 0; !f && k < R->funcs.n; k++)
     if (!R->funcs.v[k]->is_private) f = R->funcs.v[k];

@@ -130,8 +130,29 @@ static bool read_raw(mlir_reader *R, const char *p, size_t digits, hlo_literal *
   return true;
 }
 
+// The bytes of a constant as bytecode has them.
+static bool read_blob(mlir_reader *R, const hs_str *blob, mlir_span name, hlo_literal *l) {
+  hlo_dtype t = l->shape->dtype;
+  size_t size = hlo_dtype_storage(t), count = l->bytes / size;
+  u8 *to = l->data;
+  bool packed = t == HLO_PRED && blob->n != count && blob->n == (count + 7) / 8;
+  if (!packed && blob->n != l->bytes && blob->n != size)
+    return hlo_lex_error(RX, HS_E_LITERAL, name.p, "%zu bytes for a constant of %zu", blob->n,
+                         l->bytes);
+  if (!l->bytes) return true;
+  if (packed)
+    for (size_t k = 0; k < count; k++) to[k] = (u8)blob->p[k / 8] >> (k % 8) & 1;
+  else memcpy(to, blob->p, blob->n);
+  if (t == HLO_PRED && !packed)
+    for (size_t k = 0; k < blob->n; k++) to[k] = to[k] != 0;
+  if (!packed && blob->n == size) fill(l, size);
+  return true;
+}
+
 static bool read_resource(mlir_reader *R, mlir_span name, hlo_literal *l) {
   u32 n = 0;
+  const hs_str *blob = mlir_names_find(&R->blobs, name, NULL);
+  if (blob) return read_blob(R, blob, name, l);
   const char *p = mlir_names_find(&R->resources, name, &n);
   if (!p)
     return hlo_lex_error(RX, HS_E_NAME, name.p, "no resource '%.*s' stands behind the module",

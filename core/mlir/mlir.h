@@ -11,12 +11,18 @@
 #include "core/text/text.h"
 
 // Whether n bytes begin like a module, a function or an attribute alias of MLIR's text, comments
-// aside.
+// aside; or are MLIR bytecode.
 bool hlo_is_mlir(const char *text, size_t n);
-// Reads a module of dialects func, stablehlo and chlo and converts it to HLO: function @main is
-// the entry, or else the first public one, or the first. `text` is not kept. Options are those of
-// hlo_parse. E_SYNTAX, E_NAME, E_OPCODE, E_ATTR, E_SHAPE, E_LITERAL with the place; E_NO_HLO for
-// what HLO has no form for (quantized types, say). On failure *out is NULL.
+bool hlo_is_mlir_bytecode(const char *p, size_t n);
+// Whether they are what jax.export's serialize() wrote; *artifact: the bytecode inside.
+bool hlo_is_jax_export(const char *p, size_t n, hs_str *artifact);
+// E_BYTECODE for a version of the format, or of the calling convention, that is not known.
+hs_status hlo_jax_export_check(const char *p, size_t n);
+// Reads a module of dialects func, stablehlo and chlo, as text or as a portable artifact (bytecode
+// of VHLO), and converts it to HLO: function @main is the entry, or else the first public one, or
+// the first. `text` is not kept. Options are those of hlo_parse. E_SYNTAX, E_NAME, E_OPCODE,
+// E_ATTR, E_SHAPE, E_LITERAL, E_BYTECODE with the place; E_NO_HLO for what HLO has no form for
+// (quantized types, say). On failure *out is NULL.
 hs_status hlo_mlir_read(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *,
                         hlo_module **out);
 // Reads the text and converts nothing: whether it is MLIR of operations that hlosh knows, with

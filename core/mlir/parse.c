@@ -298,7 +298,7 @@ static bool bind_results(mlir_reader *R, const mlir_op *op, const results *names
   return true;
 }
 
-static bool find_row(mlir_reader *R, mlir_op *op, const char *at) {
+bool mlir_find_op_row(mlir_reader *R, mlir_op *op, const char *at) {
   op->row = mlir_find_row(op->name);
   if (op->row) return true;
   char word[64];
@@ -325,7 +325,7 @@ static bool read_body(mlir_reader *R, mlir_op **out, const char *at) {
   }
   mlir_op *op = *out = mlir_new_op(R, name, name_at);
   (void)at;
-  if (!find_row(R, op, name_at)) return false;
+  if (!mlir_find_op_row(R, op, name_at)) return false;
   return (generic ? read_generic(R, op) : mlir_read_pretty(R, op)) && mlir_read_loc(R, &op->loc);
 }
 

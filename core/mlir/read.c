@@ -3,6 +3,7 @@
 #include "core/mlir/tree.h"
 
 bool hlo_is_mlir(const char *p, size_t n) {
+  if (hlo_is_mlir_bytecode(p, n)) return true;
   const char *end = p + n;
   static const char *const begins[] = {
       "module", "func.func", "builtin.module", "\"builtin.module\"", "#loc", "{-#"};
@@ -35,6 +36,7 @@ static void reader_free(mlir_reader *R) {
   mlir_names_free(&R->aliases);
   mlir_names_free(&R->resources);
   mlir_names_free(&R->types);
+  mlir_names_free(&R->blobs);
   mlir_names_free(&R->func_names);
   hs_vec_free(&R->funcs);
   hs_vec_free(&R->operands);
@@ -57,7 +59,9 @@ static hs_status read_text(hlo_ctx *ctx, const char *text, size_t n, const hlo_p
   RX->p = RX->seen = text + R->opt.from;
   RX->many = R->opt.stopped_at != NULL;
   hlo_journal_disable(m);
-  if (hlo_lex_check_nul(RX) && mlir_read_module(R) && convert) (void)mlir_convert(R);
+  bool bytecode = hlo_is_mlir_bytecode(RX->p, (size_t)(RX->end - RX->p));
+  bool read = bytecode ? mlir_read_bytecode(R) : hlo_lex_check_nul(RX) && mlir_read_module(R);
+  if (read && convert) (void)mlir_convert(R);
   if (RX->many) *R->opt.stopped_at = (size_t)(RX->end - text);
   reader_free(R);
   hlo_journal_enable(m);

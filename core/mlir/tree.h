@@ -8,7 +8,7 @@
 //
 // Order of the files, each calling only those before it:
 //   scan, types, attr, dense, loc     characters and values
-//   parse, parse_pretty               the tree
+//   parse, parse_pretty, bytecode*    the tree
 //   fold                              which operations are constants, or one of their operands
 //   emit                              HLO instructions with their metadata
 //   rules*                            what an operation becomes
@@ -113,6 +113,7 @@ typedef struct mlir_reader {
   hs_arena arena;
   hlo_parse_options opt;
   mlir_names values, aliases, resources, types;
+  mlir_names blobs;  // of bytecode: hs_str, bytes of constants by name
   HS_VEC(mlir_func *) funcs;
   mlir_names func_names;
   HS_VEC(mlir_value *) operands;  // stacks of the parser
@@ -249,6 +250,8 @@ const hlo_metadata *mlir_metadata(mlir_reader *, mlir_span loc);
 // ---- parse.c ------------------------------------------------------------------------------------
 bool mlir_read_module(mlir_reader *);
 bool mlir_read_op(mlir_reader *);
+// Sets the row of a new operation by its name; false: there is none, and the error says so.
+bool mlir_find_op_row(mlir_reader *, mlir_op *, const char *at);
 // {a = 1, b}: appended to R->attrs
 bool mlir_read_dict(mlir_reader *);
 bool mlir_read_operand(mlir_reader *, mlir_value **out);
@@ -264,6 +267,8 @@ mlir_op *mlir_new_op(mlir_reader *, hs_str name, const char *at);
 void mlir_append(mlir_region *, mlir_op *);
 bool mlir_read_loc(mlir_reader *, mlir_span *out);
 bool mlir_arguments(mlir_reader *, mlir_region *, bool attributes);
+// bytecode.c: from the cursor, which is at the file's first byte
+bool mlir_read_bytecode(mlir_reader *);
 // parse_pretty.c: behind the operation's name
 bool mlir_read_pretty(mlir_reader *, mlir_op *);
 

@@ -61,18 +61,20 @@ static bool read_element(mlir_reader *R, hlo_dtype *out) {
   return true;
 }
 
-// #stablehlo.bounds<3, ?>, or an attribute of another dialect, which says nothing to HLO
+// #stablehlo.bounds<3, ?>, #stablehlo.type_extensions<bounds = [3, ?]>, or an attribute of another
+// dialect, which says nothing to HLO
 static bool read_encoding(mlir_reader *R, u32 rank, i64 *dims, bool *dynamic) {
   mlir_span s;
   hlo_skip(RX);
   const char *at = RX->p;
   if (!mlir_skip_value(RX, false, &s)) return false;
   s = mlir_unalias(R, s);
-  const char *open = memchr(s.p, '<', s.n);
-  if (!open || !memmem(s.p, (size_t)(open - s.p), "bounds", 6)) return true;
-  mlir_place was = mlir_enter(R, (mlir_span){open + 1, (size_t)(s.p + s.n - open - 1)});
+  const char *open = memmem(s.p, s.n, "bounds", 6), *stop = s.p + s.n;
+  while (open && open < stop && *open != '<' && *open != '[') open++;
+  if (!open || open == stop) return true;
+  mlir_place was = mlir_enter(R, (mlir_span){open + 1, (size_t)(stop - open - 1)});
   bool ok = true;
-  for (u32 k = 0; ok && hlo_peek(RX) != '>'; k++) {
+  for (u32 k = 0; ok && hlo_peek(RX) != '>' && hlo_peek(RX) != ']'; k++) {
     i64 v = HLO_UNBOUNDED;
     if (k) ok = hlo_expect(RX, ',', "between bounds");
     if (ok && !hlo_accept(RX, '?')) ok = hlo_int(RX, &v);

@@ -38,8 +38,20 @@ static u32 line_of(const hlo_lex *L, const char *at, const char **start) {
   return line;
 }
 
+static bool keep(hlo_lex *L, hs_status s) {
+  L->errors = L->errors.err ? hs_chain(L->errors, s) : s;
+  L->nerrors++;
+  L->failed = true;
+  return false;
+}
+
 static bool record(hlo_lex *L, hs_status s, const char *at) {
   if (!at) at = L->p;
+  if (L->bytes_end) {
+    if (at < L->begin || at > L->bytes_end) at = L->now;
+    return keep(L, hs_with_note(hs_with_place(s, L->file, 0, 0, (hs_str){0}), "at byte %zu",
+                                (size_t)(at - L->begin)));
+  }
   if (at > L->end) at = L->end;
   const char *start;
   u32 line = line_of(L, at, &start);
@@ -52,10 +64,7 @@ static bool record(hlo_lex *L, hs_status s, const char *at) {
   }
   s = hs_with_place(s, L->file, line, (u32)(at - start) + 1,
                     (hs_str){start, (size_t)(stop - start)});
-  L->errors = L->errors.err ? hs_chain(L->errors, s) : s;
-  L->nerrors++;
-  L->failed = true;
-  return false;
+  return keep(L, s);
 }
 
 bool hlo_lex_error(hlo_lex *L, hs_code code, const char *at, const char *fmt, ...) {

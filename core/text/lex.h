@@ -25,7 +25,10 @@ typedef struct hlo_lex {
   const char *stack_base;
   size_t stack_limit;
   bool failed;  // an error was recorded and not yet recovered from
-  bool many;    // a line that begins with HLO_SEPARATOR ends the text
+  // not NULL: the text is bytes that end here. Errors are at bytes; those in pieces of text made
+  // from them at `now`
+  const char *bytes_end, *now;
+  bool many;  // a line that begins with HLO_SEPARATOR ends the text
 } hlo_lex;
 
 // What stands between the modules of one file, at the beginning of a line (hlo-opt's manner).

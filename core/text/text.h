@@ -15,6 +15,8 @@ typedef struct hlo_parse_options {
   // not NULL: reading ends where a line begins with "// -----", and this is set to its offset (to
   // the size of the text when there is no such line)
   size_t *stopped_at;
+  // of MLIR: the function that is converted; NULL: @main, or the first that others see
+  const char *entry;
 } hlo_parse_options;
 
 // Parses a whole module (or a header-less fragment, or a single instruction). `text` need not be
