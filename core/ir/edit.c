@@ -278,6 +278,8 @@ void hlo_set_shape(hlo_instr *i, const hlo_shape *s) { SET_FIELD(i, shape, s); }
 
 void hlo_set_name(hlo_instr *i, const char *name) {
   if (!strcmp(i->name, name)) return;
+  // undoing a creation gives back the name that it claimed: recorded even right after it
+  module_of(i)->journal->fresh = NULL;
   SET_FIELD(i, name, hlo_claim_name_(module_of(i), hs_str_of(name), i, NULL)->text);
 }
 

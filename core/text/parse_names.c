@@ -129,7 +129,8 @@ hlo_computation *hlo_lookup_comp(hlo_parser *P, hs_str name, bool *poisoned) {
   hlo_computation *c = P->comps.v.n ? hlo_lookup(&P->comps, 1, name, poisoned) : NULL;
   if (c || *poisoned) return c;
   const hlo_name_node *k = hlo_name_find_(P->m->names, name, hlo_name_hash_(name), true);
-  if (!k || k->derived || !k->of.comp->root) return NULL;
+  // in a module made by hand, a name is what it is, whoever has made it up
+  if (!k || (k->derived && !P->into) || !k->of.comp->root) return NULL;
   return !k->of.comp->dead && k->of.comp->name == k->text ? k->of.comp : NULL;
 }
 

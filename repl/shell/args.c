@@ -8,10 +8,15 @@ static bool blank(char c) {
   return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f' || c == '\v';
 }
 
-// Whether `depth` open braces are closed after line[i], not counting those in quotes.
-static bool braces_close(const char *line, size_t n, size_t i, u32 depth) {
+bool repl_is_block(const char *p, size_t n) {
+  return (n > 5 && memcmp(p, "comp ", 5) == 0) || (n > 8 && memcmp(p, "reducer ", 8) == 0);
+}
+
+// Whether `depth` open braces are closed after line[i], not counting those in quotes: on the
+// same line, or with `lines` on any.
+static bool braces_close(const char *line, size_t n, size_t i, u32 depth, bool lines) {
   char quote = 0;
-  for (; i < n && line[i] != '\n' && depth; i++) {
+  for (; i < n && (lines || line[i] != '\n') && depth; i++) {
     char c = line[i];
     if (quote) {
       if (c == '\\' && quote == '"') i++;
@@ -29,7 +34,7 @@ static void split_one(const char *line, size_t n, size_t *at, hs_str *segment) {
   size_t i = *at, begin = i, end = n;
   char quote = 0;
   u32 depth = 0;
-  bool shell = line[i] == '!',
+  bool block = repl_is_block(line + i, n - i), shell = line[i] == '!',
        comment = line[i] == '#' || (line[i] == '/' && i + 1 < n && line[i + 1] == '/');
   if (comment) end = i;
   for (; i < n; i++) {
@@ -47,7 +52,7 @@ static void split_one(const char *line, size_t n, size_t *at, hs_str *segment) {
       depth++;
     } else if (c == '}') {
       depth -= depth > 0;
-    } else if (c == ';' && !(depth && braces_close(line, n, i, depth))) {
+    } else if (c == ';' && !(depth && braces_close(line, n, i, depth, block))) {
       break;
     } else if (c == '#' && i > begin && blank(line[i - 1])) {
       comment = true;

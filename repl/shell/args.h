@@ -34,6 +34,8 @@ typedef struct repl_args {
 // and blanks are skipped. A `!` command takes the whole rest of the line. *segment borrows from
 // `line`.
 bool repl_split(const char *line, size_t n, size_t *at, hs_str *segment);
+// Whether a line begins a definition that may go on over several lines: comp, reducer.
+bool repl_is_block(const char *line, size_t n);
 // The first word of a segment (unquoted), and where the rest begins.
 hs_str repl_first_word(hs_str segment, size_t *rest);
 // Parses what follows the command word by the spec. Everything in *out lives in the arena. E_USAGE

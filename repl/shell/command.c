@@ -325,7 +325,7 @@ static bool is_name_char(char ch) {
   return isalnum((unsigned char)ch) || ch == '_' || ch == '.' || ch == '-' || ch == '%';
 }
 
-// "x = add(a, b)", "ROOT x = ...": the builder's syntax.
+// "x = add(a, b)", "x := exp(x)", "ROOT x = ...": the builder's syntax.
 static bool is_definition(hs_str s) {
   size_t i = 0;
   if (s.n > 5 && memcmp(s.p, "ROOT ", 5) == 0) i = 5;
@@ -333,6 +333,7 @@ static bool is_definition(hs_str s) {
   while (i < s.n && is_name_char(s.p[i])) i++;
   if (i == b) return false;
   while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\t')) i++;
+  i += i < s.n && s.p[i] == ':';
   return i + 1 < s.n && s.p[i] == '=' && s.p[i + 1] != '=';
 }
 
@@ -433,7 +434,8 @@ bool repl_wants_more(const char *text, size_t n) {
   size_t i = 0;
   while (i < n && isspace((unsigned char)text[i])) i++;
   bool module = is_module_text(text + i, n - i);
-  if (!module && !is_definition((hs_str){text + i, n - i})) return false;
+  if (!module && !is_definition((hs_str){text + i, n - i}) && !repl_is_block(text + i, n - i))
+    return false;
   int depth = 0;
   bool entry = false;
   char quote = 0;

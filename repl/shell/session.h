@@ -133,6 +133,7 @@ typedef struct repl_settings {
   u32 vintage;  // hlo_vintage of what print writes
   bool metadata, backend_config, show_fusions;
   bool pager;
+  bool infer;  // expressions at the prompt: types and broadcasts (repl/builder)
   backend_malloc jax_malloc;
   double memory_limit;  // bytes that the session or a run may use; 0: what the machine has
   double load_limit;    // bytes of one file, unpacked; 0: hs_load_limit_default

@@ -74,6 +74,8 @@ static const setting settings[] = {
      "instructions whose values every run keeps: a glob such as dot.*; off: none"},
     {"jax.malloc", SET_MALLOC, AT(jax_malloc), 0, 0,
      "how the process of backend jax allocates; best: what is faster on the program"},
+    {"infer", SET_BOOL, AT(infer), 0, 1,
+     "expressions at the prompt: convert and broadcast operands until they fit"},
     {"pager", SET_BOOL, AT(pager), 0, 1, "long output goes through $PAGER or less"},
 };
 const u32 repl_setting_count = HS_COUNT(settings);
