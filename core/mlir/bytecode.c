@@ -207,11 +207,6 @@ static bool read_properties(mlir_bc *B, bc_at c) {
 static bool read_group(mlir_bc *B, bc_at *c, bc_at *data, bool handles) {
   u32 n;
   if (!bc_count(B, c, &n)) return false;
-  if (handles) {
-    hs_str *more = HS_NEW_ARRAY(&B->R->arena, hs_str, B->nhandles + n + 1);
-    for (u32 k = 0; k < B->nhandles; k++) more[k] = B->handles[k];
-    B->handles = more;
-  }
   for (u32 k = 0; k < n; k++) {
     hs_str name;
     u64 size;
@@ -220,7 +215,7 @@ static bool read_group(mlir_bc *B, bc_at *c, bc_at *data, bool handles) {
     if (!bc_string(B, c, &name) || !bc_varint(B, c, &size) || !bc_byte(B, c, &kind) ||
         !bc_bytes(B, data, size, &all))
       return false;
-    if (handles) B->handles[B->nhandles++] = name;
+    if (handles) hs_vec_push(&B->handles, name);
     if (kind != 0) continue;
     u64 to, length;
     if (!bc_varint(B, &all, &to) || !bc_varint(B, &all, &length) || !align(B, &all, to) ||
@@ -299,5 +294,6 @@ bool mlir_read_bytecode(mlir_reader *R) {
     hlo_lex_note(L, "bytecode version %llu, made by %.*s", (unsigned long long)B.version,
                  (int)HS_MIN(B.producer.n, 80u), B.producer.p);
   hs_vec_free(&B.values);
+  hs_vec_free(&B.handles);
   return ok;
 }

@@ -48,12 +48,12 @@ typedef struct mlir_bc {
   bc_at file;
   u64 version;
   hs_str producer;
-  u32 nstrings, ndialects, nnames, nattrs, ntypes, nprops, nhandles;
+  u32 nstrings, ndialects, nnames, nattrs, ntypes, nprops;
   hs_str *strings, *dialects;
   bc_name *names;
   bc_entry *attrs, *types;
   bc_at *props;
-  hs_str *handles;              // names of the dialects' resources
+  HS_VEC(hs_str) handles;       // names of the dialects' resources
   HS_VEC(mlir_value *) values;  // of the scope being read, by number; NULL: not yet defined
   size_t scope;                 // where the scope's values begin
   size_t written, budget;       // bytes of text that attributes became, and may become

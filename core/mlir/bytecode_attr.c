@@ -395,9 +395,9 @@ static bool put_custom(mlir_bc *B, hs_buf *out, u32 index, bc_style style) {
   case INT: return put_int(B, &c, out);
   case FLOAT: return put_float(B, &c, out);
   case RESOURCE:
-    if (!read_type(B, &c, &t) || !bc_index(B, &c, B->nhandles, "resource", &k)) return false;
+    if (!read_type(B, &c, &t) || !bc_index(B, &c, (u32)B->handles.n, "resource", &k)) return false;
     hs_buf_puts(out, "dense_resource<");
-    put_quoted(out, B->handles[k]);
+    put_quoted(out, B->handles.v[k]);
     return hs_buf_printf(out, "> : %.*s", (int)t.text.n, t.text.p), true;
   case INTS: {
     if (!read_type(B, &c, &t) || !bc_varint(B, &c, &v) || !bc_varint(B, &c, &v) ||
