@@ -1,5 +1,6 @@
-// context.c — a context: a worker for the cpu backend, one for devices, and what pjrt adds to it (its hosts),
-// behind an opaque pointer with a function that frees it, so that nothing here depends on pjrt.
+// context.c — a context: a worker for the cpu backend, one for devices, and what pjrt adds to it
+// (its hosts), behind an opaque pointer with a function that frees it, so that nothing here depends
+// on pjrt.
 #include "backends/context.h"
 #include "backends/ffi.h"
 

@@ -1,6 +1,6 @@
-// client.h — the shell's side of a backend whose programs live in a worker, be it for the cpu or for
-// a device: sends modules, constants and arguments, receives results, keeps what it takes to compile
-// again when the worker is gone.
+// client.h — the shell's side of a backend whose programs live in a worker, be it for the cpu or
+// for a device: sends modules, constants and arguments, receives results, keeps what it takes to
+// compile again when the worker is gone.
 #ifndef CPU_CLIENT_H
 #define CPU_CLIENT_H
 

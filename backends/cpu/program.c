@@ -235,9 +235,9 @@ static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
   return HS_GOOD;
 }
 
-// vals of a while: n initial values, n values inside (CPU_NONE where unchanged), n results. All have
-// the layouts of the body's parameter: where the loop's own differ, copies are made once before and
-// after it, not in every iteration.
+// vals of a while: n initial values, n values inside (CPU_NONE where unchanged), n results. All
+// have the layouts of the body's parameter: where the loop's own differ, copies are made once
+// before and after it, not in every iteration.
 static hs_status lower_while(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   cpu_program *p = l->p;
   const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION),

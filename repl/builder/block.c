@@ -198,7 +198,7 @@ hs_status cmd_define(repl_cmd *c) {
   // While a module is being built, its last instruction is the root, unless `root` or ROOT has
   // chosen another.
   if (hs_ok(s) && (root || c->mod->building)) hlo_set_root(c->m->entry, i);
-  if (hs_ok(s)) s = hlo_verify_computation(c->m->entry, NULL);
+  if (hs_ok(s)) s = repl_still_invalid(c, hlo_verify_computation(c->m->entry, NULL));
   if (hs_ok(s)) build_say(c, &b, i);
   build_free(&b);
   return s;
@@ -225,7 +225,7 @@ hs_status cmd_root(repl_cmd *c) {
       repl_note(c->out, "%s is in computation %s", i->name, i->parent->name);
     hlo_set_root(i->parent, i);
     c->mod->building = NULL;
-    s = hlo_verify_computation(i->parent, NULL);
+    s = repl_still_invalid(c, hlo_verify_computation(i->parent, NULL));
   }
   if (hs_ok(s)) build_say(c, &b, i);
   build_free(&b);

@@ -117,7 +117,7 @@ hs_status cmd_replace(repl_cmd *c) {
     s = build_error(&b, HS_E_SYNTAX, b.p, "the expression ends before '%c'", *b.p);
   if (hs_ok(s) && now == old)
     s = hs_fail(HS_E_USAGE, "replace: %s is %s already", old->name, old->name);
-  if (hs_ok(s)) s = put_in_place(&b, old, now);
+  if (hs_ok(s)) s = repl_still_invalid(c, put_in_place(&b, old, now));
   if (hs_ok(s)) build_say(c, &b, now);
   build_free(&b);
   return s;
@@ -159,7 +159,7 @@ static hs_status delete_instr(repl_cmd *c, hlo_instr *i) {
   } else {
     hlo_remove(i);
   }
-  return hlo_verify_computation(comp, NULL);
+  return repl_still_invalid(c, hlo_verify_computation(comp, NULL));
 }
 
 static hs_status delete_comp(repl_cmd *c, hlo_computation *comp) {
@@ -259,7 +259,7 @@ static hs_status retype(repl_cmd *c, builder *b, hlo_instr *i, hlo_dtype to) {
     hlo_take_name(now, name);
   }
   hlo_put_in_order(b->comp);
-  HS_TRY(hlo_verify_computation(b->comp, NULL));
+  HS_TRY(repl_still_invalid(c, hlo_verify_computation(b->comp, NULL)));
   build_say(c, b, now);
   return HS_GOOD;
 }

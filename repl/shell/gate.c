@@ -50,6 +50,14 @@ hs_status repl_gate_version(const repl_cmd *c, repl_module *mod, const repl_vers
   return refused(c, mod, v, s);
 }
 
+hs_status repl_still_invalid(repl_cmd *c, hs_status s) {
+  if (hs_ok(s) || s.err->code != HS_E_VERIFY || c->mod->at->verdict != REPL_INVALID) return s;
+  repl_note(c->out, "warning[%s]: %s is still not valid HLO: %s", hs_code_text(s.err->code),
+            c->m->name, s.err->message);
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+
 hs_status repl_warn_unverified(repl_cmd *c, repl_module *mod) {
   hs_status s = repl_verified(mod);
   if (hs_ok(s) || s.err->code != HS_E_VERIFY) return s;

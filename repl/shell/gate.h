@@ -24,6 +24,9 @@ bool repl_is_verified(repl_module *);
 hs_status repl_gate(const repl_cmd *);
 // The same for a version of any module that the command compiles, runs or costs.
 hs_status repl_gate_version(const repl_cmd *, repl_module *, const repl_version *);
+// Of a command that changes the current version: what was invalid before may stay so, with a
+// warning; of a valid one the verifier's refusal stands.
+hs_status repl_still_invalid(repl_cmd *, hs_status changed);
 // The warning on loading an unverified module, with the first of its faults. Says nothing when the
 // module is valid; an error only when the verifier was interrupted.
 hs_status repl_warn_unverified(repl_cmd *, repl_module *);

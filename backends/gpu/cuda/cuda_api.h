@@ -1,5 +1,5 @@
-// cuda_api.h — what this backend uses of the CUDA driver API: types, numbers, and the table of its
-// functions (cuda.def). NVIDIA's headers are not needed to build.
+// cuda_api.h — what this backend uses of the CUDA driver API: types, numbers, and the table of
+// its functions (cuda.def). NVIDIA's headers are not needed to build.
 //
 // Handles are pointers to structures that nobody here looks into; device addresses are 64-bit
 // numbers. A cuda_driver is filled by cuda_driver_open (driver.h) from a library, or from whatever

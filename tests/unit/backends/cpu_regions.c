@@ -228,8 +228,8 @@ static void timed_kernels(void **st) {
   backend_result_free(&r);
   hlo_module_free(m);
 }
-// The loop has its state, some of it unchanged, in other orders than its body: both are brought into
-// the body's once, outside of the loop.
+// The loop has its state, some of it unchanged, in other orders than its body: both are brought
+// into the body's once, outside of the loop.
 static void other_layouts(void **st) {
   (void)st;
 #define IN_BODY "(s32[], f32[30,20]{1,0}, f32[40,30,20]{2,1,0})"

@@ -219,8 +219,8 @@ static void snapshots_carry_arguments(void **state) {
   hlo_ctx_free(ctx);
 }
 
-// Values of any size are made, copied, compared and summed up in a time that Ctrl-C bounds: once the
-// flag is up, each of these ends at its next look at it, and says so.
+// Values of any size are made, copied, compared and summed up in a time that Ctrl-C bounds: once
+// the flag is up, each of these ends at its next look at it, and says so.
 static void large_values_hear_interrupts(void **state) {
   (void)state;
   hlo_ctx *ctx = hlo_ctx_new();
@@ -240,11 +240,10 @@ static void large_values_hear_interrupts(void **state) {
   hs_interrupt_watch(&flag);
   hlo_literal **none;
   u32 count;
-  hs_status all[] = {hlo_inputs_random(ctx, m, 1, &none, &count),
-                     hlo_inputs_formula(ctx, m, "", 0, &none, &count),
-                     hlo_input_by_words(v[0]->shape, "iota", 7, &words),
-                     hs_copy(to, v[0]->data, v[0]->bytes),
-                     hlo_compare(v[0], other, hlo_default_tolerance(HLO_F32))};
+  hs_status all[] = {
+      hlo_inputs_random(ctx, m, 1, &none, &count), hlo_inputs_formula(ctx, m, "", 0, &none, &count),
+      hlo_input_by_words(v[0]->shape, "iota", 7, &words), hs_copy(to, v[0]->data, v[0]->bytes),
+      hlo_compare(v[0], other, hlo_default_tolerance(HLO_F32))};
   hs_interrupt_watch(NULL);
   for (size_t k = 0; k < HS_COUNT(all); k++) {
     assert_false(hs_ok(all[k]));
@@ -263,8 +262,8 @@ static void large_values_hear_interrupts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(large_values_hear_interrupts),
-      cmocka_unit_test(uses_are_minded), cmocka_unit_test(seeds_decide_and_ranges_are_used),
-      cmocka_unit_test(values_by_words), cmocka_unit_test(snapshots_carry_arguments)};
+      cmocka_unit_test(large_values_hear_interrupts), cmocka_unit_test(uses_are_minded),
+      cmocka_unit_test(seeds_decide_and_ranges_are_used), cmocka_unit_test(values_by_words),
+      cmocka_unit_test(snapshots_carry_arguments)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

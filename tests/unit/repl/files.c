@@ -74,7 +74,7 @@ static void loading_errors(void **state) {
       {"png", "\x89PNG\r\n\x1A\n", 8, HS_E_FORMAT},
       {"mlir", "module @jit_f {\n  func.func public @main(%arg0: tensor<2xf32>) {\n", 65,
        HS_E_SYNTAX},
-      {"bytecode", "ML\xEFR\x0D", 5, HS_E_FORMAT},
+      {"bytecode", "ML\xEFR\x0D", 5, HS_E_BYTECODE},
       {"pb-cut",
        "\x0A\x01m\x1A\x7F\x0A\x01"
        "e\x12\x20\x0A\x01p\x12\x09parameter",
