@@ -7,6 +7,7 @@
 #include "core/text/text.h"
 #include "core/verify/verify.h"
 #include "repl/builder/builder.h"
+#include "repl/shell/gate.h"
 #include "repl/cmd/cmd.h"
 
 hs_status cmd_new(repl_cmd *c) {

@@ -6,6 +6,7 @@
 #include "core/ir/rename.h"
 #include "core/verify/verify.h"
 #include "repl/builder/builder.h"
+#include "repl/shell/gate.h"
 #include "repl/cmd/cmd.h"
 
 static bool is_made(const builder *b, const hlo_instr *i) {
