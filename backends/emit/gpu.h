@@ -24,6 +24,8 @@
 //   every thread of the block;
 // - llvm.nvvm.shfl.sync.{bfly,down,up,idx}.i32(i32 -1, value, lane, i32 clamp), by whole warps;
 // - loads, stores and integer atomicrmw/cmpxchg on global and shared memory.
+// Kernels have the attribute "hlo", the name of the first instruction that they compute; their
+// parameters have "hlo-bytes", the decimal bytes that may be touched through them.
 #ifndef EMIT_GPU_H
 #define EMIT_GPU_H
 

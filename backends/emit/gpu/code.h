@@ -29,7 +29,7 @@ typedef struct gpu_held {  // an element per thread of a tile's square
 
 typedef struct gpu_code {  // cg.of_target
   const gpu_target *target;
-  const char *name;  // of the kernel, for the names of its globals
+  const char *name, *of;  // of the kernel, for the names of its globals; of the instruction
   const gpu_phase *phase;
   const gpu_stage *stage;
   LLVMValueRef thread, block;  // numbers, of the index type; block: from the stage's first on
@@ -71,7 +71,7 @@ LLVMValueRef gpu_small_float(cg *, hlo_dtype, bool to_mem, LLVMValueRef);
 // ---- kernel.c -----------------------------------------------------------------------------------
 typedef struct gpu_job {
   const gpu_target *target;
-  const char *name;
+  const char *name, *of;  // of the kernel, of the instruction
   nest *n;
   const gpu_phase *phases;  // two
   u32 buffers;              // parameters before the scratch block

@@ -284,6 +284,28 @@ static LLVMValueRef number(cg *c, const char *intrinsic) {
   return c->ix == c->i32 ? v : LLVMBuildZExt(c->b, v, c->ix, "");
 }
 
+static void attribute(cg *c, unsigned index, const char *key, const char *value) {
+  LLVMAddAttributeAtIndex(c->fn, index,
+                          LLVMCreateStringAttribute(c->ctx, key, (unsigned)strlen(key), value,
+                                                    (unsigned)strlen(value)));
+}
+
+// For those who run it otherwise than on a GPU: which instruction it is, how much of each buffer it
+// may touch.
+static void describe(cg *c, u32 buffers) {
+  char bytes[24];
+  attribute(c, (unsigned)LLVMAttributeFunctionIndex, "hlo", gpu_of(c)->of);
+  for (size_t k = 0; k < c->n->bufs.n; k++) {
+    const nest_buf *b = &c->n->bufs.v[k];
+    if (b->arg < 0) continue;
+    (void)snprintf(bytes, sizeof bytes, "%lld",
+                   (long long)(b->elements * (i64)hlo_dtype_storage(b->dtype)));
+    attribute(c, (unsigned)b->arg + 1, "hlo-bytes", bytes);
+  }
+  (void)snprintf(bytes, sizeof bytes, "%lld", (long long)c->n->scratch_bytes);
+  attribute(c, buffers + 1, "hlo-bytes", bytes);
+}
+
 static void begin(cg *c, const char *name, u32 buffers) {
   gpu_code *g = gpu_of(c);
   LLVMTypeRef *params = hs_alloc((buffers + 1) * sizeof(LLVMTypeRef));
@@ -297,6 +319,7 @@ static void begin(cg *c, const char *name, u32 buffers) {
   unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
   for (u32 k = 0; k <= buffers; k++)
     LLVMAddAttributeAtIndex(c->fn, k + 1, LLVMCreateEnumAttribute(c->ctx, align, 256));
+  describe(c, buffers);
   c->scratch = LLVMGetParam(c->fn, buffers);
   c->open = 0;
   c->ins[0] = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
@@ -358,7 +381,7 @@ hs_status gpu_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const gpu_job *j, u3
   LLVMTypeRef index =
       gpu_plan_fits32(j->n, j->phases) ? LLVMInt32TypeInContext(ctx) : LLVMInt64TypeInContext(ctx);
   cg *c = cg_begin(ctx, mod, j->n, index);
-  gpu_code g = {.target = j->target, .name = j->name, .phase = &j->phases[0]};
+  gpu_code g = {.target = j->target, .name = j->name, .of = j->of, .phase = &j->phases[0]};
   c->target = &thread;
   c->of_target = &g;
   c->contract = j->contract;

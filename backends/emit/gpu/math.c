@@ -4,7 +4,7 @@
 // precision converts. Three are functions with loops or tables that are called lane by lane: sine
 // and cosine of what is too large for the reduction by fused multiply-add (Payne and Hanek: the
 // bits of 2/pi that matter, times the mantissa, in integers), the remainder (long division of the
-// mantissas), and erf (Kummer's series, whose terms are positive).
+// mantissas), and erf (a continued fraction).
 #include "backends/emit/gpu/code.h"
 
 #include <math.h>
@@ -251,24 +251,31 @@ static val remainder_(cg *c) {
   return h.fn;
 }
 
-// erf(x) = 2/sqrt(pi) x exp(-x^2) sum of (2 x^2)^n / (1 3 5 ... 2n+1)
+// Taylor's series below 1; above, 1 - erfc by its continued fraction, from the innermost term out:
+// erfc(x) = exp(-x^2) / sqrt(pi) / (x + (1/2) / (x + (2/2) / (x + (3/2) / ...)))
 static val erf_(cg *c) {
   helper h;
   if (!begin_helper(c, "erf", 1, (LLVMTypeRef[]){c->f64}, &h)) return h.fn;
-  val x = LLVMGetParam(h.fn, 0), a = abs_(c, x);
-  a = sel(c, fcmp(c, LLVMRealOLT, a, k(x, 6)), a, k(x, 6));
-  val z = mul(c, a, a), low = fma3(c, a, a, neg(c, z)), two = add(c, z, z);
-  loop l = open_loop(c, h.fn, i64_of(c, 170));
-  val term = carried(c, &l, k(x, 1)), sum = carried(c, &l, k(x, 1)), odd = carried(c, &l, k(x, 3));
-  val t = dvd(c, mul(c, term, two), odd), s = add(c, sum, t), o = add(c, odd, k(x, 2));
-  LLVMAddIncoming(term, &t, &l.body, 1);
-  LLVMAddIncoming(sum, &s, &l.body, 1);
-  LLVMAddIncoming(odd, &o, &l.body, 1);
+  val x = LLVMGetParam(h.fn, 0), a = abs_(c, x), z = mul(c, a, a);
+  double series[20], factorial = 1;
+  for (int n = 0; n < 20; factorial *= ++n)
+    series[19 - n] = (n % 2 ? -1.1283791670955126 : 1.1283791670955126) / factorial / (2 * n + 1);
+  // the first coefficient in two parts, whose sum is 2 / sqrt(pi)
+  series[19] = 0.12837916709551257;
+  val near = fma3(c, a, horner(c, z, 20, series), a);
+  val far = sel(c, fcmp(c, LLVMRealOLT, a, k(x, 6)), a, k(x, 6));
+  far = sel(c, fcmp(c, LLVMRealOLT, far, k(x, 1)), k(x, 1), far);
+  val y = mul(c, far, far), low = fma3(c, far, far, neg(c, y));
+  loop l = open_loop(c, h.fn, i64_of(c, 200));
+  val t = carried(c, &l, far), half = mul(c, LLVMBuildSIToFP(B, l.n, c->f64, ""), k(x, 0.5)),
+      next = add(c, far, dvd(c, half, t));
+  LLVMAddIncoming(t, &next, &l.body, 1);
   close_loop(c, h.fn, &l);
-  val e = fn(c, HLO_EXP, neg(c, z));
+  val e = fn(c, HLO_EXP, neg(c, y));
   e = fma3(c, neg(c, low), e, e);
-  val r = mul(c, mul(c, mul(c, a, k(x, 1.1283791670955125739)), e), s);
-  r = sel(c, fcmp(c, LLVMRealOGE, abs_(c, x), k(x, 6)), k(x, 1), r);
+  val rest = dvd(c, mul(c, e, k(x, 0.56418958354775628695)), next);
+  val r = sel(c, fcmp(c, LLVMRealOLT, a, k(x, 1)), near, sub(c, k(x, 1), rest));
+  r = sel(c, fcmp(c, LLVMRealOGE, a, k(x, 6)), k(x, 1), r);
   r = sel(c, fcmp(c, LLVMRealUNO, x, x), x, r);
   end_helper(c, &h, sign_of(c, r, x));
   return h.fn;

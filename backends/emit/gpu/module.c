@@ -119,7 +119,7 @@ static hs_status build(context *c, const emit_gpu_options *o, u32 n, gpu_body *c
   char doing[200];
   for (u32 k = 0; k < n && hs_ok(s); k++) {
     gpu_body *b = bodies[k];
-    const gpu_job j = {&gpu_nvptx, b->name, b->n, b->phases, b->buffers, o->contract};
+    const gpu_job j = {&gpu_nvptx, b->name, b->of, b->n, b->phases, b->buffers, o->contract};
     (void)snprintf(doing, sizeof doing, "compiling %.180s", b->of);
     worker_doing_here = doing;
     s = gpu_kernel(c->ctx, m, &j, &b->shared_bytes);

@@ -136,7 +136,7 @@ static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
 static bool lies_in_rows(const survey *s, const nest_stage *st, u32 root) {
   const nest *n = s->n;
   const nest_group *g = &n->groups.v[root];
-  if (st->nloops == 0) return true;
+  if (st->nloops == (st->is_split ? 1 : 0)) return true;
   u32 own = g->loops[g->nloops - 1], last = st->loops[st->nloops - 1];
   bool across = false, along = false, neither = true;
   for (size_t k = 0; k < n->nodes.n; k++) {
