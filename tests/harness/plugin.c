@@ -32,15 +32,32 @@ bool plugin_write(const char *path, const void *p, size_t n) {
   return f && fclose(f) == 0 && ok;
 }
 
+static hs_buf built(const char *library) {
+  const char *build = getenv("HLOSH_BUILD");
+  char *from = hs_format("%s/tests/%s.so", build ? build : "build", library);
+  hs_buf b = plugin_read(from);
+  hs_free(from);
+  return b;
+}
+
 const char *plugin_fake(const char *mode) {
   static char path[256];
-  const char *build = getenv("HLOSH_BUILD");
-  char *from = hs_format("%s/tests/libfake_pjrt.so", build ? build : "build");
-  hs_buf b = plugin_read(from);
+  hs_buf b = built("libfake_pjrt");
   snprintf(path, sizeof path, "%s/fake-%s.so", folder, mode);
   if (access(path, R_OK) != 0) plugin_write(path, b.p, b.n);
   hs_buf_free(&b);
-  hs_free(from);
+  return path;
+}
+
+const char *plugin_fake_cuda(const char *mode) {
+  static char path[256];
+  static const char hidden[] = "cuLaunchKernel";
+  hs_buf b = built("libfake_cuda");
+  char *at = strcmp(mode, "missing") == 0 ? memmem(b.p, b.n, hidden, sizeof hidden) : NULL;
+  if (at) at[2] = 'X';
+  snprintf(path, sizeof path, "%s/cuda-%s.so", folder, mode);
+  if (access(path, R_OK) != 0) plugin_write(path, b.p, b.n);
+  hs_buf_free(&b);
   return path;
 }
 

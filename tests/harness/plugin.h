@@ -11,6 +11,8 @@ void plugin_folder_remove(void);
 const char *plugin_folder(void);
 // The fake plug-in under the name of a mode; the path is good until the next call.
 const char *plugin_fake(const char *mode);
+// The fake CUDA driver (tests/plugin/fake_cuda.c), likewise.
+const char *plugin_fake_cuda(const char *mode);
 // A whole file, which the caller frees; empty when it cannot be read.
 hs_buf plugin_read(const char *path);
 bool plugin_write(const char *path, const void *p, size_t n);
