@@ -1,6 +1,6 @@
 // api_memory.c — memory of the emulated device: each allocation is a mapping of its own,
-// registered with its exact size. New memory holds no zeros: what reads it before writing it sees values that
-// a comparison notices.
+// registered with its exact size. New memory holds no zeros: what reads it before writing it sees
+// values that a comparison notices.
 #include <sys/mman.h>
 
 #include "backends/gpu/emu/api_state.h"
