@@ -93,6 +93,8 @@ hs_status backend_run_once(const backend *be, const hlo_module *m, const backend
 const char *backend_confined(const backend *b, sandbox_mode mode) {
   if (backend_has(b, BACKEND_EVALUATOR)) return NULL;
   if (backend_has(b, BACKEND_PLUGIN)) return "not in a sandbox: drivers of plug-ins need devices";
+  if (backend_has(b, BACKEND_DEVICE))
+    return "not in a sandbox: the driver opens /dev/nvidia* and works in the same process";
   if (mode == SANDBOX_OFF) return "not in a sandbox: set sandbox off";
   const sandbox_support has = sandbox_probe();
   if (SANDBOX_SANITIZED) return "not in a sandbox: a build with a sanitizer";

@@ -25,6 +25,7 @@ typedef struct prof_recording {
   prof_event *events;  // of the last run, by begin
   u64 dropped;         // executions of that run beyond PROF_MOST_EVENTS
   double probe_ns;     // what one probe adds to a run; half of it lies in the kernel's own time
+  char how[240];       // which clock, and why not a better one; "": the host's, around the kernels
 } prof_recording;
 void prof_recording_free(prof_recording *);  // NULL is fine; frees the struct too
 

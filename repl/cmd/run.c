@@ -29,6 +29,8 @@ hs_status cmd_backends(repl_cmd *c) {
 static hs_status find_backend(repl_cmd *c, const char *name, const backend **out) {
   *out = backend_find(name);
   if (*out && backend_has(*out, BACKEND_XLA)) return HS_GOOD;  // a plug-in may be named with it
+  // compiling for a device that is not here needs its name only
+  if (*out && backend_has(*out, BACKEND_DEVICE) && c->s->target->family == PROF_GPU) return HS_GOOD;
   if (*out) return (*out)->probe();
   const char *names[32];
   u32 n = HS_MIN(backend_count, (u32)HS_COUNT(names));
@@ -104,8 +106,8 @@ hs_status cmd_compile(repl_cmd *c) {
            repl_bytes(o, (double)k->output_bytes), repl_bytes(t, (double)k->temp_bytes),
            repl_bytes(p, (double)k->peak_bytes));
   if (k->fallbacks)
-    repl_say(c->out, "%u instruction%s run by the evaluator\n", k->fallbacks,
-             k->fallbacks == 1 ? " is" : "s are");
+    repl_say(c->out, "%u instruction%s run %s\n", k->fallbacks, k->fallbacks == 1 ? " is" : "s are",
+             repl_falls_back_to(x->be));
   for (u32 j = 0; j < k->nkernels && j < 40; j++)
     repl_say(c->out, "  %-24s %s\n", k->kernels[j].kind, k->kernels[j].name);
   if (k->nkernels > 40) repl_say(c->out, "  ... %u more\n", k->nkernels - 40);
@@ -251,7 +253,7 @@ hs_status cmd_time(repl_cmd *c) {
   HS_TRY(repl_inputs(c));
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
-  HS_TRY(repl_refuse_fallback(c, x->be->compiled(x->exe)));
+  HS_TRY(repl_refuse_fallback(c, x->be, x->be->compiled(x->exe)));
   bool fixed = repl_flag(c, "--runs") != NULL;
   backend_run_options o = {.warmup = 2,
                            .min_runs = (u32)runs,
@@ -294,11 +296,13 @@ hs_status cmd_time(repl_cmd *c) {
 
 hs_status cmd_dump(repl_cmd *c) {
   const char *what = repl_arg(c, 0);
-  static const char *const kinds[] = {"llvm", "asm", "ptx", "buffers", "schedule"};
+  static const char *const kinds[] = {"llvm",      "asm",     "ptx",     "sass",
+                                      "resources", "buffers", "schedule"};
   bool known = false;
   for (size_t k = 0; k < HS_COUNT(kinds); k++) known |= strcmp(kinds[k], what) == 0;
   if (!known)
-    return repl_usage_error(c, "dumps llvm, asm, ptx, buffers or schedule, not \"%s\"", what);
+    return repl_usage_error(
+        c, "dumps llvm, asm, ptx, sass, resources, buffers or schedule, not \"%s\"", what);
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
   if (!x->be->dump)

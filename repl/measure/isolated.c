@@ -51,7 +51,7 @@ static hs_status time_module(const isolation *x, const hlo_module *m, kernel_tim
   u32 nargs = 0;
   HS_TRY(repl_memory_check(x->c, m, false, 0));
   HS_TRY(be->compile(m, &bo, &exe));
-  hs_status s = repl_refuse_fallback(x->c, be->compiled(exe));
+  hs_status s = repl_refuse_fallback(x->c, be, be->compiled(exe));
   if (hs_ok(s)) s = hlo_inputs_random(x->c->s->ctx, m, x->c->s->set.seed, &args, &nargs);
   if (hs_ok(s)) s = be->run(exe, nargs, args, &o, &r);
   if (hs_ok(s)) {

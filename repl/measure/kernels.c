@@ -54,7 +54,7 @@ static hs_status record(repl_cmd *c, kernel_run *p) {
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, alone, false, &x));
   const backend_compiled *program = x->be->compiled(x->exe);
-  HS_TRY(repl_refuse_fallback(c, program));
+  HS_TRY(repl_refuse_fallback(c, c->s->be, program));
   const backend_run_options o = {.warmup = 1,
                                  .min_runs = 5,
                                  .max_runs = 10000,

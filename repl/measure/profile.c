@@ -75,6 +75,7 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
     repl_say(c->out, "%u runs with probes of %s a kernel%s, %u without: %s\n", rec->nruns,
              repl_time(a, rec->probe_ns * 1e-9), overhead > 0.02 ? ", which slow it down" : "",
              p->plain.n, repl_time(b, p->plain.median * 1e-3));
+  if (rec->how[0]) repl_say(c->out, "times by %s\n", rec->how);
   repl_say(c->out, "estimated for %s: %s, which is off by %.0f %% kernel by kernel\n",
            p->device->name, repl_time(e, estimated * 1e-3), prof_percent(error, kernels));
   repl_json_num(c->doc, "measured_ms", kernels);
@@ -88,6 +89,8 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
   if (p->isolated) repl_json_int(c->doc, "left_out", p->left_out);
   else repl_json_null(c->doc, "left_out");
   repl_json_num(c->doc, "run_ms", p->plain.n ? p->plain.median : NAN);
+  if (rec->how[0]) repl_json_str(c->doc, "clock", rec->how);
+  else repl_json_null(c->doc, "clock");
   repl_json_num(c->doc, "probe_ns", probes ? rec->probe_ns : NAN);
   repl_json_num(c->doc, "overhead", probes ? overhead : NAN);
   repl_json_int(c->doc, "runs", rec->nruns);

@@ -79,7 +79,7 @@ static hs_status subject_compile(repl_cmd *c, subject *x) {
   o.backend_only = x->backend_only;
   HS_TRY(x->be->compile(x->m, &o, &x->exe));
   const backend_compiled *b = x->be->compiled(x->exe);
-  HS_TRY(repl_refuse_fallback(c, b));
+  HS_TRY(repl_refuse_fallback(c, x->be, b));
   x->compile_ms = b->compile_ms;
   x->compile_cpu_ms = b->compile_cpu_ms;
   x->compile_peak_bytes = b->compile_peak_bytes ? b->compile_peak_bytes : -1;

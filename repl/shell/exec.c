@@ -82,12 +82,17 @@ hs_status repl_memory_check(repl_cmd *c, const hlo_module *m, bool evaluator, i6
 }
 
 // ---- compiled programs --------------------------------------------------------------------------
-hs_status repl_refuse_fallback(const repl_cmd *c, const backend_compiled *b) {
+const char *repl_falls_back_to(const backend *b) {
+  return b->falls_back ? "on the host" : "by the evaluator";
+}
+
+hs_status repl_refuse_fallback(const repl_cmd *c, const backend *be, const backend_compiled *b) {
   if (!b->fallbacks || c->s->set.allow_fallback || repl_flag(c, "--allow-fallback")) return HS_GOOD;
-  return hs_with_note(hs_fail(HS_E_UNSUPPORTED, "%u instruction%s would be run by the evaluator",
-                              b->fallbacks, b->fallbacks == 1 ? "" : "s"),
+  return hs_with_note(hs_fail(HS_E_UNSUPPORTED, "%u instruction%s would be run %s", b->fallbacks,
+                              b->fallbacks == 1 ? "" : "s", repl_falls_back_to(be)),
                       "`compile` shows them by the kind of their kernels; --allow-fallback "
-                      "measures the evaluator there");
+                      "measures %s there",
+                      be->falls_back ? "the host" : "the evaluator");
 }
 
 backend_options repl_backend_options(const repl_session *s) {
@@ -99,6 +104,8 @@ backend_options repl_backend_options(const repl_session *s) {
                            .malloc = s->set.jax_malloc,
                            .no_contract = !s->set.contract,
                            .target = s->plugin_target,
+                           .device =
+                               s->target && s->target->family == PROF_GPU ? s->target->name : NULL,
                            .nflags = (u32)s->flags.n,
                            .flags = s->flags.v};
 }

@@ -21,7 +21,9 @@ hs_status repl_compiled(repl_cmd *, const backend *, bool per_instruction, bool 
 hs_status repl_compiled_xla(repl_cmd *, repl_exe **out);
 // For what measures: E_UNSUPPORTED when the evaluator runs instructions that the backend lacks code
 // for, unless --allow-fallback (or the setting) says that this is wanted.
-hs_status repl_refuse_fallback(const repl_cmd *, const backend_compiled *);
+hs_status repl_refuse_fallback(const repl_cmd *, const backend *, const backend_compiled *);
+// "by the evaluator", "on the host": what runs the instructions that it has no code of its own for.
+const char *repl_falls_back_to(const backend *);
 // How the session wants modules compiled: threads, deadline in seconds, plug-in and its flags. The
 // strings are borrowed from the session.
 backend_options repl_backend_options(const repl_session *);

@@ -6,6 +6,7 @@
 // file in XLA's own format gives both too.
 #include <unistd.h>
 
+#include "backends/gpu/target.h"
 #include "profiler/gpu.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/target.h"
@@ -88,7 +89,8 @@ static hs_status choose_target(repl_cmd *c, const char *name) {
   if (strchr(name, '/') || (!prof_device_find(name) && access(name, R_OK) == 0))
     return target_from_file(c, name);
   const prof_device *d;
-  HS_TRY(repl_find_device(c, name, &d));
+  const gpu_target *t = gpu_target_find(name);  // sm_90, too
+  HS_TRY(repl_find_device(c, t ? t->name : name, &d));
   hs_buf text = {0};
   prof_gpu_text(d->name, &text);
   take_target(c->s, d, &text);

@@ -96,29 +96,33 @@ static const char *given_path(const char *path) {
   return own && *own ? own : NULL;
 }
 
+static hs_status missing(const char *looked) {
+  hs_status s = hs_with_note(hs_fail(HS_E_DEVICE, "there is no CUDA driver here"), "%s", looked);
+  return hs_with_note(s, "fix: install NVIDIA's driver (in a container: start it with --gpus all), "
+                         "or name its library in HLOSH_LIBCUDA; without a GPU, `backend "
+                         "gpu-emulated` runs the same code on this CPU, and after `target h200` "
+                         "programs can be compiled and looked at");
+}
+
+hs_status cuda_driver_missing(void) {
+  hs_buf looked = {0};
+  const char *own = given_path(NULL);
+  if (own) hs_buf_printf(&looked, "%s (HLOSH_LIBCUDA) cannot be read", own);
+  for (size_t k = 0; !own && k < HS_COUNT(places); k++)
+    hs_buf_printf(&looked, "%s%s", k ? ", " : "looked for ", places[k]);
+  hs_status s = missing(hs_buf_cstr(&looked));
+  hs_buf_free(&looked);
+  return s;
+}
+
 hs_status cuda_driver_open(const char *path, cuda_driver *out) {
   *out = (cuda_driver){0};
-  const char *own = given_path(path), *loaded = own;
-  hs_buf looked = {0};
-  if (own) {
-    out->library = dlopen(own, RTLD_NOW | RTLD_LOCAL);
-    if (!out->library) hs_buf_puts(&looked, dlerror());
-  } else {
-    for (size_t k = 0; k < HS_COUNT(places) && !out->library; k++) {
-      out->library = dlopen(loaded = places[k], RTLD_NOW | RTLD_LOCAL);
-      hs_buf_printf(&looked, "%s%s", k ? ", " : "looked for ", places[k]);
-    }
-  }
-  if (!out->library) {
-    hs_status s = hs_with_note(hs_fail(HS_E_DEVICE, "there is no CUDA driver here"), "%s",
-                               hs_buf_cstr(&looked));
-    hs_buf_free(&looked);
-    return hs_with_note(s, "fix: install NVIDIA's driver (in a container: start it with "
-                           "--gpus all), or name its library in HLOSH_LIBCUDA; without a GPU, "
-                           "`backend gpu-emulated` runs the same code on this CPU");
-  }
-  hs_buf_free(&looked);
-  hs_status s = cuda_driver_fill(out, find_symbol, out->library, loaded);
+  const char *own = given_path(path), *from = own;
+  if (own) out->library = dlopen(own, RTLD_NOW | RTLD_LOCAL);
+  for (size_t k = 0; !own && k < HS_COUNT(places) && !out->library; k++)
+    out->library = dlopen(from = places[k], RTLD_NOW | RTLD_LOCAL);
+  if (!out->library) return own ? missing(dlerror()) : cuda_driver_missing();
+  hs_status s = cuda_driver_fill(out, find_symbol, out->library, from);
   if (!hs_ok(s)) cuda_driver_close(out);
   return s;
 }

@@ -21,6 +21,7 @@ hs_status cuda_driver_open(const char *path, cuda_driver *out);
 void cuda_driver_close(cuda_driver *);
 // Whether a library of the driver can be found, without loading it; appends where.
 bool cuda_driver_present(hs_buf *where);
+hs_status cuda_driver_missing(void);  // the error when it cannot
 
 // What an error costs: see errors.def.
 typedef enum cuda_scope { CUDA_SCOPE_CALL, CUDA_SCOPE_STICKY, CUDA_SCOPE_MACHINE } cuda_scope;

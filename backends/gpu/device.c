@@ -1,0 +1,117 @@
+// device.c — an open device: its driver, context, stream, and transfers. See gpu.h.
+//
+// The primary context is used, which libraries of NVIDIA's use too. Transfers between the device
+// and memory that is not pinned go through two halves of a pinned block, so that one half is filled
+// while the other is on its way.
+#include <stdio.h>
+
+#include "backends/gpu/emu/api.h"
+#include "backends/gpu/gpu.h"
+
+enum { HALF = 4 << 20 };
+
+hs_status gpu_check(gpu_device *dev, cuda_result r, const char *what) {
+  if (HS_LIKELY(r == CUDA_OK)) return HS_GOOD;
+  dev->failed |= cuda_sticky(r);
+  hs_status s = cuda_check(r, what);
+#if HAVE_LLVM
+  // what a device cannot say: which thread of which kernel did it
+  if (dev->emulated && *emu_api_why()) s = hs_with_note(s, "%s", emu_api_why());
+#endif
+  return s;
+}
+
+static void *symbol_of_emulator(void *from, const char *symbol) {
+  (void)from;
+#if HAVE_LLVM
+  return emu_api_symbol(symbol);
+#else
+  (void)symbol;
+  return NULL;
+#endif
+}
+
+static hs_status attribute(gpu_device *dev, int which, int *out) {
+  return gpu_check(dev, dev->d.device_attribute(out, which, dev->number),
+                   "asking for a property of the device");
+}
+
+static hs_status open_context(gpu_device *dev) {
+  int count = 0, major = 0, minor = 0;
+  GPU_TRY(dev, dev->d.init(0), "starting the CUDA driver");
+  GPU_TRY(dev, dev->d.device_count(&count), "counting devices");
+  if (count < 1) return cuda_check(CUDA_NO_DEVICE, "looking for a device");
+  GPU_TRY(dev, dev->d.device_get(&dev->number, 0), "opening the first device");
+  GPU_TRY(dev, dev->d.device_name(dev->name, sizeof dev->name, dev->number), "naming the device");
+  HS_TRY(attribute(dev, CUDA_DEVICE_MAJOR, &major));
+  HS_TRY(attribute(dev, CUDA_DEVICE_MINOR, &minor));
+  dev->sm = (u32)(10 * major + minor);
+  GPU_TRY(dev, dev->d.context_retain(&dev->context, dev->number), "opening a context");
+  GPU_TRY(dev, dev->d.context_set(dev->context), "entering the context");
+  GPU_TRY(dev, dev->d.stream_new(&dev->stream, CUDA_STREAM_NON_BLOCKING), "making a stream");
+  for (int k = 0; k < 2; k++) {
+    GPU_TRY(dev, dev->d.event_new(&dev->free_again[k], CUDA_EVENT_NO_TIMING), "making an event");
+    GPU_TRY(dev, dev->d.event_record(dev->free_again[k], dev->stream), "recording an event");
+  }
+  void *pinned;
+  GPU_TRY(dev, dev->d.host_alloc(&pinned, 2 * (size_t)HALF, CUDA_HOST_PORTABLE), "pinning memory");
+  dev->pinned = pinned;
+  return HS_GOOD;
+}
+
+static hs_status open_device(gpu_device *dev) {
+  if (!dev->emulated) HS_TRY(cuda_driver_open(NULL, &dev->d));
+  else HS_TRY(cuda_driver_fill(&dev->d, symbol_of_emulator, NULL, "the emulator"));
+  return open_context(dev);
+}
+
+hs_status gpu_device_get(bool emulated, gpu_device **out) {
+  static gpu_device *opened[2];  // the worker's own state
+  *out = opened[emulated];
+  if (*out && (*out)->failed)
+    return hs_with_note(hs_fail(HS_E_DEVICE, "the device was lost by an earlier error"),
+                        "the next run starts a new process");
+  if (*out) return gpu_check(*out, (*out)->d.context_set((*out)->context), "entering the context");
+  gpu_device *dev = hs_calloc(1, sizeof *dev);
+  dev->emulated = emulated;
+  hs_status s = open_device(dev);
+  if (!hs_ok(s)) {  // what was opened stays with the driver: the process is of no use any more
+    cuda_driver_close(&dev->d);
+    hs_free(dev);
+    return s;
+  }
+  *out = opened[emulated] = dev;
+  return HS_GOOD;
+}
+
+hs_status gpu_upload(gpu_device *dev, cuda_ptr to, const void *from, size_t n) {
+  for (size_t at = 0, k = 0; at < n; at += HALF, k ^= 1) {
+    size_t m = HS_MIN(n - at, (size_t)HALF);
+    char *half = dev->pinned + k * HALF;
+    GPU_TRY(dev, dev->d.event_wait(dev->free_again[k]), "waiting for a transfer");
+    memcpy(half, (const char *)from + at, m);
+    GPU_TRY(dev, dev->d.copy_in(to + at, half, m, dev->stream), "copying to the device");
+    GPU_TRY(dev, dev->d.event_record(dev->free_again[k], dev->stream), "recording an event");
+  }
+  return HS_GOOD;
+}
+
+// A half is read when its transfer is through, while the next one is on its way to the other.
+hs_status gpu_download(gpu_device *dev, void *to, cuda_ptr from, size_t n) {
+  size_t parts = (n + HALF - 1) / HALF;
+  for (size_t k = 0; k <= parts; k++) {
+    if (k < parts) {
+      size_t at = k * HALF;
+      GPU_TRY(dev,
+              dev->d.copy_out(dev->pinned + (k & 1) * HALF, from + at, HS_MIN(n - at, (size_t)HALF),
+                              dev->stream),
+              "copying from the device");
+      GPU_TRY(dev, dev->d.event_record(dev->free_again[k & 1], dev->stream), "recording an event");
+    }
+    if (k == 0) continue;
+    size_t at = (k - 1) * HALF;
+    GPU_TRY(dev, dev->d.event_wait(dev->free_again[(k - 1) & 1]), "waiting for a transfer");
+    memcpy((char *)to + at, dev->pinned + ((k - 1) & 1) * HALF, HS_MIN(n - at, (size_t)HALF));
+  }
+  return HS_GOOD;
+}

@@ -1,0 +1,367 @@
+// exec.c — runs a program on its device: launches in stream order, loops and branches driven by the
+// host, steps without a kernel on the host. See gpu.h.
+//
+// The host waits for the device only where it must know something (a condition, a branch's number)
+// or do something (a step on the host). A loop whose number of iterations its code shows needs no
+// condition. What lies between two such points is a fixed sequence of launches: from its second
+// execution on it is recorded (a CUDA graph) and launched as one. A program that is one such
+// sequence as a whole is one launch.
+//
+// Loops may exchange buffers (cpu_move.swap): addresses then change from iteration to iteration,
+// and only the program as a whole, which begins with all of them in their places, is recorded.
+#include "backends/gpu/gpu.h"
+#include "core/analysis/cost.h"
+
+#include <stdlib.h>
+
+#if HAVE_LLVM
+
+enum {
+  MOST_RECORDED = 1 << 13,  // launches of one segment; the driver's memory for it grows with them
+  LEAST_RECORDED = 2,
+};
+
+// ---- addresses ----------------------------------------------------------------------------------
+
+static void reset_addresses(gpu_program *g) {
+  for (size_t k = 0; k < g->p->slots.n; k++) {
+    const cpu_slot *s = &g->p->slots.v[k];
+    if (s->kind == CPU_CONST) continue;
+    size_t area = s->kind == CPU_ARG ? g->args_at : s->output ? g->out_at : g->temp_at;
+    g->addr[k] = g->memory + area + s->offset;
+  }
+}
+
+cuda_ptr gpu_address(const gpu_program *g, u32 value) {
+  return g->addr[g->p->values.v[value].slot];
+}
+
+static size_t bytes_of(const gpu_program *g, u32 value) { return g->p->values.v[value].bytes; }
+
+static hs_status copy(gpu_program *g, cuda_ptr to, cuda_ptr from, size_t n) {
+  if (n == 0 || to == from) return HS_GOOD;
+  g->launches++;
+  return gpu_check(g->dev, g->dev->d.copy(to, from, n, g->dev->stream), "copying on the device");
+}
+
+// All moves of a block at once: sources that another move overwrites go through temporaries.
+static hs_status run_moves(gpu_program *g, const cpu_moves *m) {
+  const cpu_program *p = g->p;
+  for (size_t k = 0; k < m->n; k++)
+    if (m->v[k].through_temp)
+      HS_TRY(copy(g, g->addr[m->v[k].temp], gpu_address(g, m->v[k].src), bytes_of(g, m->v[k].src)));
+  for (size_t k = 0; k < m->n; k++) {
+    const cpu_move *x = &m->v[k];
+    u32 a = p->values.v[x->src].slot, b = p->values.v[x->dst].slot;
+    if (x->swap) {
+      cuda_ptr t = g->addr[a];
+      g->addr[a] = g->addr[b];
+      g->addr[b] = t;
+    } else if (!x->through_temp) HS_TRY(copy(g, g->addr[b], g->addr[a], bytes_of(g, x->src)));
+  }
+  for (size_t k = 0; k < m->n; k++)
+    if (m->v[k].through_temp)
+      HS_TRY(copy(g, gpu_address(g, m->v[k].dst), g->addr[m->v[k].temp], bytes_of(g, m->v[k].src)));
+  return HS_GOOD;
+}
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+static hs_status launch(gpu_program *g, const cpu_step *s) {
+  const gpu_kernel *x = &g->kernels[s->kernel_index];
+  const cuda_driver *d = &g->dev->d;
+  for (u32 k = 0; k < x->k->nupdates; k++) {
+    u32 out = s->vals[s->nin + x->k->updates[k].out], in = s->vals[x->k->updates[k].in];
+    HS_TRY(copy(g, gpu_address(g, out), gpu_address(g, in), bytes_of(g, out)));
+  }
+  if (x->k->grid == 0) return HS_GOOD;
+  enum { FEW = 32 };
+  cuda_ptr few[FEW];
+  void *few_params[FEW];
+  u32 n = s->nvals + 1;
+  cuda_ptr *at = n > FEW ? hs_alloc(n * sizeof *at) : few;
+  void **params = n > FEW ? hs_alloc(n * sizeof *params) : few_params;
+  for (u32 k = 0; k < n; k++) params[k] = &at[k];
+  for (u32 k = 0; k < s->nvals; k++) at[k] = gpu_address(g, s->vals[k]);
+  at[s->nvals] = s->scratch_slot == CPU_NONE ? 0 : g->addr[s->scratch_slot];
+  g->launches += x->k->finish_grid ? 2 : 1;
+  hs_status st = gpu_check(
+      g->dev,
+      d->launch(x->main, x->k->grid, 1, 1, x->k->block, 1, 1, 0, g->dev->stream, params, NULL),
+      s->instr->name);
+  if (hs_ok(st) && x->k->finish_grid)
+    st = gpu_check(g->dev,
+                   d->launch(x->finish, x->k->finish_grid, 1, 1, x->k->finish_block, 1, 1, 0,
+                             g->dev->stream, params, NULL),
+                   s->instr->name);
+  if (n > FEW) hs_free(at), hs_free(params);
+  return st;
+}
+
+// ---- the host's steps ---------------------------------------------------------------------------
+
+// Where the step's values lie in the pinned copies: a place for each slot; constants have their
+// own. Returns the bytes. bufs may be NULL.
+static size_t stage(const gpu_program *g, const cpu_step *s, void **bufs) {
+  size_t at = 0;
+  for (u32 k = 0; k < s->nvals; k++) {
+    const cpu_value *v = &g->p->values.v[s->vals[k]];
+    u32 same = 0;
+    while (same < k && g->p->values.v[s->vals[same]].slot != v->slot) same++;
+    if (v->kind == CPU_CONST) {
+      if (bufs) bufs[k] = (void *)(uintptr_t)v->data;
+    } else if (same < k) {
+      if (bufs) bufs[k] = bufs[same];
+    } else {
+      if (bufs) bufs[k] = g->host + at;
+      at += block_align(g->p->slots.v[v->slot].bytes);
+    }
+  }
+  return at;
+}
+
+static hs_status wait(gpu_program *g, const char *what) {
+  return gpu_check(g->dev, g->dev->d.stream_wait(g->dev->stream), what);
+}
+
+static hs_status run_on_host(gpu_program *g, cpu_step *s) {
+  const cuda_driver *d = &g->dev->d;
+  stage(g, s, s->bufs);
+  for (u32 k = 0; k < s->nin; k++) {
+    const cpu_value *v = &g->p->values.v[s->vals[k]];
+    if (v->kind == CPU_CONST || v->bytes == 0) continue;
+    GPU_TRY(g->dev, d->copy_out(s->bufs[k], gpu_address(g, s->vals[k]), v->bytes, g->dev->stream),
+            "copying operands to the host");
+  }
+  HS_TRY(wait(g, s->instr->name));
+  HS_TRY(cpu_step_run(g->p, s, s->bufs, g->scratch));
+  for (u32 k = s->nin; k < s->nvals; k++)
+    if (bytes_of(g, s->vals[k]))
+      GPU_TRY(g->dev,
+              d->copy_in(gpu_address(g, s->vals[k]), s->bufs[k], bytes_of(g, s->vals[k]),
+                         g->dev->stream),
+              "copying results from the host");
+  return HS_GOOD;
+}
+
+// A few bytes that the host has to know now.
+static hs_status look_at(gpu_program *g, u32 value, size_t n, const void **out) {
+  *out = g->predicate;
+  GPU_TRY(g->dev, g->dev->d.copy_out(g->predicate, gpu_address(g, value), n, g->dev->stream),
+          "reading a condition");
+  return wait(g, "waiting for a condition");
+}
+
+// ---- steps --------------------------------------------------------------------------------------
+
+static hs_status run_block(gpu_program *g, cpu_block *b);
+
+// Iterations, as far as the code shows them; what a module only says of itself is not believed.
+static i64 trips(const cpu_step *s) { return hlo_trip_count_pattern(s->instr, NULL, NULL, NULL); }
+
+static hs_status run_while(gpu_program *g, cpu_step *s) {
+  u32 n = s->nin;
+  for (u32 k = 0; k < n; k++)
+    if (s->vals[n + k] != CPU_NONE)
+      HS_TRY(copy(g, gpu_address(g, s->vals[n + k]), gpu_address(g, s->vals[k]),
+                  bytes_of(g, s->vals[k])));
+  i64 known = trips(s);
+  for (i64 k = 0; known < 0 || k < known; k++) {
+    if (known < 0) {
+      const void *go;
+      HS_TRY(run_block(g, &s->blocks[0]));
+      HS_TRY(look_at(g, s->pred, 1, &go));
+      if (!*(const u8 *)go) return HS_GOOD;
+    }
+    HS_TRY(run_block(g, &s->blocks[1]));
+    HS_TRY(run_moves(g, &s->blocks[1].moves));
+  }
+  return HS_GOOD;
+}
+
+static hs_status run_conditional(gpu_program *g, cpu_step *s) {
+  bool two = hlo_operand(s->instr, 0)->shape->dtype == HLO_PRED;
+  const void *selector;
+  HS_TRY(look_at(g, s->pred, two ? 1 : sizeof(i32), &selector));
+  i64 k = two ? !*(const u8 *)selector : *(const i32 *)selector;
+  if (k < 0 || k >= (i64)s->nblocks) k = (i64)s->nblocks - 1;
+  HS_TRY(run_block(g, &s->blocks[k]));
+  return run_moves(g, &s->blocks[k].moves);
+}
+
+static hs_status run_step(gpu_program *g, cpu_step *s) {
+  worker_doing = s->instr->name;
+  if (s->kind == CPU_STEP_WHILE) return run_while(g, s);
+  if (s->kind == CPU_STEP_COND) return run_conditional(g, s);
+  if (g->probes) HS_TRY(gpu_probe_begin(g, s->kernel_index));
+  HS_TRY(s->device ? launch(g, s) : run_on_host(g, s));
+  return g->probes ? gpu_probe_end(g) : HS_GOOD;
+}
+
+// ---- recorded segments --------------------------------------------------------------------------
+
+// Launches of a step that is a fixed sequence of them; -1 when it is not, or when they are many.
+static i64 fixed_launches(const gpu_program *g, const cpu_step *s);
+
+static i64 fixed_block(const gpu_program *g, const cpu_block *b) {
+  i64 n = (i64)b->moves.n;
+  for (size_t k = 0; k < b->steps.n; k++) {
+    i64 m = fixed_launches(g, &b->steps.v[k]);
+    if (m < 0 || n + m > MOST_RECORDED) return -1;
+    n += m;
+  }
+  return n;
+}
+
+static i64 fixed_launches(const gpu_program *g, const cpu_step *s) {
+  if (s->kind == CPU_STEP_COND) return -1;
+  if (s->kind != CPU_STEP_WHILE)
+    return s->device ? 1 + (i64)s->kernel->nupdates + (s->kernel->finish_chunks > 0) : -1;
+  i64 n = trips(s), body = n < 0 ? -1 : fixed_block(g, &s->blocks[1]);
+  if (body < 0 || (n > 0 && body > MOST_RECORDED / n)) return -1;
+  return (i64)s->nin + n * body;
+}
+
+static void find_segments(gpu_program *g, const cpu_block *b) {
+  for (size_t k = 0; k < b->steps.n;) {
+    i64 total = 0, m;
+    u32 n = 0;
+    while (k + n < b->steps.n && (m = fixed_launches(g, &b->steps.v[k + n])) >= 0 &&
+           total + m <= MOST_RECORDED)
+      total += m, n++;
+    if (total >= LEAST_RECORDED) g->segments[b->steps.v[k].pos].n = n;
+    for (size_t j = k; j < k + HS_MAX(n, 1u); j++)
+      for (u32 c = 0; n == 0 && c < b->steps.v[j].nblocks; c++)
+        find_segments(g, &b->steps.v[j].blocks[c]);
+    k += HS_MAX(n, 1u);
+  }
+}
+
+typedef hs_status enqueue_fn(gpu_program *, void *arg);
+
+// Records what fn enqueues. A driver that cannot do it is not asked again: then x->exec stays NULL.
+static hs_status record(gpu_program *g, gpu_segment *x, enqueue_fn *fn, void *arg) {
+  const cuda_driver *d = &g->dev->d;
+  cuda_graph *graph = NULL;
+  x->tried = true;
+  if (d->capture_begin(g->dev->stream, CUDA_CAPTURE_THREAD_LOCAL) != CUDA_OK) return HS_GOOD;
+  g->recording = true;
+  hs_status st = fn(g, arg);
+  g->recording = false;
+  cuda_result r = d->capture_end(g->dev->stream, &graph);
+  if (hs_ok(st) && r == CUDA_OK && graph) r = d->graph_make(&x->exec, graph, 0);
+  if (r != CUDA_OK) x->exec = NULL;
+  if (graph) (void)d->graph_free(graph);
+  if (cuda_sticky(r)) g->dev->failed = true;
+  return st;
+}
+
+static bool can_record(const gpu_program *g) {
+  const cuda_driver *d = &g->dev->d;
+  return g->runs > 0 && !g->recording && !g->probes && d->capture_begin && d->capture_end &&
+         d->graph_make && d->graph_launch && d->graph_free && d->graph_exec_free;
+}
+
+// Launches the segment if there is one, recording it first.
+static hs_status launch_segment(gpu_program *g, gpu_segment *x, enqueue_fn *fn, void *arg,
+                                bool *done) {
+  *done = false;
+  if (!x->n || !can_record(g)) return HS_GOOD;
+  if (!x->tried) HS_TRY(record(g, x, fn, arg));
+  if (!x->exec) return HS_GOOD;
+  *done = true;
+  g->graph_launches++;
+  return gpu_check(g->dev, g->dev->d.graph_launch(x->exec, g->dev->stream),
+                   "launching a recorded sequence");
+}
+
+typedef struct step_range {
+  cpu_step *first;
+  u32 n;
+} step_range;
+
+static hs_status enqueue_steps(gpu_program *g, void *arg) {
+  const step_range *r = arg;
+  for (u32 k = 0; k < r->n; k++) HS_TRY(run_step(g, &r->first[k]));
+  return HS_GOOD;
+}
+
+static hs_status run_block(gpu_program *g, cpu_block *b) {
+  for (size_t k = 0; k < b->steps.n;) {
+    cpu_step *s = &b->steps.v[k];
+    gpu_segment *x = g->segments ? &g->segments[s->pos] : NULL;
+    bool done = false;
+    if (x && x->n) HS_TRY(launch_segment(g, x, enqueue_steps, &(step_range){s, x->n}, &done));
+    if (!done) HS_TRY(run_step(g, s));
+    k += done ? x->n : 1;
+  }
+  return HS_GOOD;
+}
+
+// ---- programs -----------------------------------------------------------------------------------
+
+static void most_needed(const gpu_program *g, const cpu_block *b, size_t *host, size_t *scratch) {
+  for (size_t k = 0; k < b->steps.n; k++) {
+    const cpu_step *s = &b->steps.v[k];
+    for (u32 j = 0; j < s->nblocks; j++) most_needed(g, &s->blocks[j], host, scratch);
+    if (s->kernel_index == CPU_NONE || s->device) continue;
+    *host = HS_MAX(*host, stage(g, s, NULL));
+    *scratch = HS_MAX(*scratch, s->scratch_bytes);
+  }
+}
+
+hs_status gpu_exec_prepare(gpu_program *g) {
+  size_t host = 0, scratch = 0;
+  void *pinned;
+  most_needed(g, &g->p->entry, &host, &scratch);
+  if (host) {
+    GPU_TRY(g->dev, g->dev->d.host_alloc(&pinned, host, CUDA_HOST_PORTABLE),
+            "memory for what the host computes");
+    g->host = pinned;
+  }
+  GPU_TRY(g->dev, g->dev->d.host_alloc(&g->predicate, GPU_ALIGN, CUDA_HOST_PORTABLE),
+          "memory for conditions");
+  if (scratch && posix_memalign((void **)&g->scratch, 64, scratch) != 0)
+    return hs_fail(HS_E_NO_MEMORY, "%zu bytes for what the host computes", scratch);
+  GPU_TRY(g->dev, g->dev->d.event_new(&g->from, CUDA_EVENT_DEFAULT), "making an event");
+  GPU_TRY(g->dev, g->dev->d.event_new(&g->to, CUDA_EVENT_DEFAULT), "making an event");
+  reset_addresses(g);
+  if (fixed_block(g, &g->p->entry) >= LEAST_RECORDED) g->whole.n = 1;
+  else if (!g->p->swaps) {
+    g->segments = HS_NEW_ARRAY(&g->arena, gpu_segment, (u32)g->p->npos + 1);
+    find_segments(g, &g->p->entry);
+  }
+  return HS_GOOD;
+}
+
+static hs_status enqueue_all(gpu_program *g, void *arg) {
+  (void)arg;
+  HS_TRY(run_block(g, &g->p->entry));
+  return run_moves(g, &g->p->entry.moves);
+}
+
+hs_status gpu_exec_run(gpu_program *g) {
+  bool done = false;
+  g->launches = g->graph_launches = 0;
+  // results of a recorded run lie where that run left them
+  if (!g->whole.exec || !can_record(g)) reset_addresses(g);
+  HS_TRY(launch_segment(g, &g->whole, enqueue_all, NULL, &done));
+  if (!done) HS_TRY(enqueue_all(g, NULL));
+  g->runs++;
+  return HS_GOOD;
+}
+
+hs_status gpu_exec_time(gpu_program *g, double *ms) {
+  gpu_device *dev = g->dev;
+  float between = 0;
+  if (g->probes) HS_TRY(gpu_probe_run(g));
+  GPU_TRY(dev, dev->d.event_record(g->from, dev->stream), "recording an event");
+  HS_TRY(gpu_exec_run(g));
+  GPU_TRY(dev, dev->d.event_record(g->to, dev->stream), "recording an event");
+  GPU_TRY(dev, dev->d.event_wait(g->to), "running");
+  GPU_TRY(dev, dev->d.event_elapsed(&between, g->from, g->to), "the time of a run");
+  *ms = (double)between;
+  return HS_GOOD;
+}
+
+#endif

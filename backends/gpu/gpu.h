@@ -1,0 +1,132 @@
+// gpu.h — the parts of the gpu backends, private to backends/gpu.
+//
+// In the worker, lowest first; each calls only those above it in this list:
+//
+//   cuda/      the driver's functions by name, its errors (a room of its own)
+//   emu/       the emulator: the same functions on this CPU (a room of its own)
+//   device.c   an open device: context, stream, transfers through pinned memory
+//   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
+//   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
+//   record.c   times of single kernels
+//   serve.c    the request handlers
+//
+// In the shell: gpu.c has the two backends, target.c the devices that can be compiled for, tools.c
+// runs NVIDIA's assembler where it is installed.
+//
+// A program is a cpu_program: the same lowering, values, slots and buffer assignment. Its slots lie
+// in one block of device memory. A step has a kernel for the device, or it runs on the host with
+// the cpu backend's code, on copies of its operands: then it is a fallback, counted and named.
+#ifndef GPU_GPU_H
+#define GPU_GPU_H
+
+#include "backends/cpu/serve.h"
+#include "backends/emit/gpu.h"
+#include "backends/gpu/cuda/driver.h"
+#include "backends/gpu/target.h"
+
+#define GPU_ALIGN ((size_t)256)  // of every buffer in device memory
+
+// ---- device.c -----------------------------------------------------------------------------------
+typedef struct gpu_device {
+  cuda_driver d;
+  cuda_device number;
+  cuda_context *context;
+  cuda_stream *stream;
+  bool emulated;
+  u32 sm;
+  char name[96];
+  // transfers of what is not pinned go through the two halves of `pinned`
+  char *pinned;
+  cuda_event *free_again[2];  // of each half
+  bool failed;                // by an error that the process does not survive
+} gpu_device;
+// The process's device of that sort, opened the first time. It stays open. E_DEVICE, ...
+hs_status gpu_device_get(bool emulated, gpu_device **out);
+// The status of a call; notes when the device is lost.
+hs_status gpu_check(gpu_device *, cuda_result, const char *what);
+#define GPU_TRY(dev, call, what) HS_TRY(gpu_check((dev), (call), (what)))
+// Copy n bytes in stream order. The host's memory may be used again after gpu_upload; it is there
+// after gpu_download.
+hs_status gpu_upload(gpu_device *, cuda_ptr to, const void *from, size_t n);
+hs_status gpu_download(gpu_device *, void *to, cuda_ptr from, size_t n);
+
+// ---- program.c ----------------------------------------------------------------------------------
+// A step's kernel as the device has it.
+typedef struct gpu_kernel {
+  const emit_gpu_kernel *k;  // NULL: the step runs on the host
+  cuda_function *main, *finish;
+} gpu_kernel;
+
+// A run of steps that is recorded once and launched as one.
+typedef struct gpu_segment {
+  u32 n;       // steps; 0: none begins here
+  bool tried;  // and there is no exec: it cannot be recorded
+  cuda_graph_exec *exec;
+} gpu_segment;
+
+typedef struct gpu_probes gpu_probes;
+
+typedef struct gpu_program {
+  cpu_program *p;
+  hs_arena arena;
+  emit_gpu_unit *unit;
+  u32 sm;
+  // what follows is there when it was loaded onto a device
+  gpu_device *dev;
+  cuda_module *module;
+  gpu_kernel *kernels;  // by kernel index
+  cuda_ptr memory;
+  size_t memory_bytes, args_at, out_at, temp_at;
+  cuda_ptr *addr;         // by slot, now
+  char *host;             // pinned: copies of what steps on the host read and write
+  char *scratch;          // of steps on the host
+  void *predicate;        // pinned: a loop's condition, a branch's number
+  gpu_segment *segments;  // by position of their first step; NULL: nothing is recorded
+  gpu_segment whole;      // all steps and moves
+  cuda_event *from, *to;  // around a run
+  u64 runs;
+  bool recording;      // of a segment, now
+  gpu_probes *probes;  // while kernels are timed
+  u64 launches;        // of kernels and copies on the device, in the last run
+  u64 graph_launches;
+} gpu_program;
+
+typedef struct gpu_options {
+  bool load;      // onto a device; otherwise it can be looked at only
+  bool emulated;  // the device is the emulator
+  u32 sm;         // 0: the device's own
+} gpu_options;
+// Lowers, compiles and, if asked to, loads. The module outlives it. E_UNSUPPORTED, E_DEVICE, ...
+hs_status gpu_program_new(const hlo_module *, const cpu_lower_options *, const gpu_options *,
+                          gpu_program **out);
+void gpu_program_free(gpu_program *);  // NULL is fine
+// "row-reduce", or "sort (radix), on the host".
+const char *gpu_step_kind(const cpu_step *);
+
+// ---- exec.c -------------------------------------------------------------------------------------
+// Looks for parts that can be recorded, and makes room for steps on the host.
+hs_status gpu_exec_prepare(gpu_program *);
+// Enqueues one execution; where the host has to know or do something, waits for that. Arguments are
+// in their places before it, results in theirs when the stream is through.
+hs_status gpu_exec_run(gpu_program *);
+// The same between two events: the time on the device, ms.
+hs_status gpu_exec_time(gpu_program *, double *ms);
+cuda_ptr gpu_address(const gpu_program *, u32 value);
+
+// ---- record.c -----------------------------------------------------------------------------------
+// Called around every kernel of a run in which single kernels are timed: one of gpu_exec_time.
+hs_status gpu_probe_begin(gpu_program *, u32 kernel);
+hs_status gpu_probe_end(gpu_program *);
+hs_status gpu_probe_run(gpu_program *);  // called when such a run begins
+// Runs with probes for about so many seconds, three times at least. once: one run, its time in ms.
+hs_status gpu_record(gpu_program *, double seconds, serve_once *once, void *arg,
+                     prof_recording **out);
+
+// ---- tools.c (shell) ----------------------------------------------------------------------------
+// What NVIDIA's assembler makes of PTX: "sass", the machine code as text; "resources", a line for
+// each kernel. E_NOT_BUILT names the program that is not installed.
+hs_status gpu_assemble(const char *ptx, size_t n, const char *what, hs_buf *out);
+// The table of "resources", from the PTX and what `ptxas -v` says of it.
+void gpu_read_resources(const char *ptx, const char *said, hs_buf *out);
+
+#endif

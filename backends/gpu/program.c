@@ -1,0 +1,199 @@
+// program.c — a program for a device: steps with kernels, loaded code, and its memory. See gpu.h.
+//
+// Lowering and buffer assignment are the cpu backend's; this file is the maker of the kernels
+// (cpu_maker). Everything a program needs lies in one allocation: constants, arguments, results,
+// temporaries. Constants are copied there once.
+//
+// A real device gets the kernels as PTX, which its driver compiles; the emulator gets LLVM's
+// bitcode of the same module, behind eight letters that say so.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/gpu/emu/api.h"
+#include "backends/gpu/gpu.h"
+
+#if HAVE_LLVM
+
+// The kernel as the steps, buffers and plans of backends/cpu know it.
+static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
+  gpu_program *g = ctx;
+  const emit_gpu_kernel *k;
+  if (!emit_gpu_supports(i, NULL)) return HS_GOOD;
+  hs_status st = emit_gpu_add(g->unit, i, &k);
+  if (!hs_ok(st) && st.err->code == HS_E_UNSUPPORTED) {
+    hs_status_drop(st);
+    return HS_GOOD;
+  }
+  HS_TRY(st);
+  emit_kernel *e = HS_NEW(&g->arena, emit_kernel);
+  *e = (emit_kernel){.instr = i,
+                     .kind = k->kind,
+                     .chunks = k->grid,
+                     .finish_chunks = k->finish_grid,
+                     .scratch_bytes = k->scratch_bytes,
+                     .nupdates = k->nupdates,
+                     .updates = k->updates};
+  s->kernel = e;
+  s->device = k;
+  return HS_GOOD;
+}
+
+const char *gpu_step_kind(const cpu_step *s) {
+  static _Thread_local char text[96];
+  if (s->device) return emit_kind_name(s->kernel->kind);
+  (void)snprintf(text, sizeof text, "%s, on the host", cpu_step_kind_text(s));
+  return text;
+}
+
+// ---- loading ------------------------------------------------------------------------------------
+
+static hs_status image_of(gpu_program *g, hs_buf *image) {
+  if (!g->dev->emulated) {
+    HS_TRY(emit_gpu_ptx(g->unit, image));
+    hs_buf_putc(image, '\0');
+    return HS_GOOD;
+  }
+  hs_buf code = {0};
+  hs_status s = emit_gpu_bitcode(g->unit, &code);
+  u64 n = code.n;
+  hs_buf_puts(image, EMU_IMAGE);
+  hs_buf_put(image, (const char *)&n, sizeof n);
+  hs_buf_put(image, code.p ? code.p : "", code.n);
+  hs_buf_free(&code);
+  return s;
+}
+
+static hs_status load_module(gpu_program *g) {
+  enum { LOG = 16 << 10 };
+  gpu_device *dev = g->dev;
+  hs_buf image = {0};
+  HS_TRY(image_of(g, &image));
+  char *log = hs_calloc(LOG, 1);
+  int options[] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES};
+  void *values[] = {log, (void *)(uintptr_t)LOG};
+  worker_doing = "loading the kernels";
+  hs_status s = gpu_check(dev, dev->d.module_load(&g->module, image.p, 2, options, values),
+                          "loading the kernels");
+  log[LOG - 1] = 0;
+  if (!hs_ok(s) && *log) s = hs_with_note(s, "%s", log);
+  hs_free(log);
+  hs_buf_free(&image);
+  return s;
+}
+
+static hs_status find_functions(gpu_program *g) {
+  gpu_device *dev = g->dev;
+  g->kernels = HS_NEW_ARRAY(&g->arena, gpu_kernel, g->p->kernels.n + 1);
+  for (size_t j = 0; j < g->p->kernels.n; j++) {
+    gpu_kernel *x = &g->kernels[j];
+    x->k = g->p->kernels.v[j]->device;
+    if (!x->k || x->k->grid == 0) continue;
+    if (!g->module) HS_TRY(load_module(g));
+    GPU_TRY(dev, dev->d.module_function(&x->main, g->module, x->k->name), x->k->name);
+    if (!x->k->finish_grid) continue;
+    char *name = hs_format("%s_finish", x->k->name);
+    hs_status s = gpu_check(dev, dev->d.module_function(&x->finish, g->module, name), name);
+    hs_free(name);
+    HS_TRY(s);
+  }
+  return HS_GOOD;
+}
+
+static size_t aligned(size_t n) { return (n + GPU_ALIGN - 1) & ~(GPU_ALIGN - 1); }
+
+// Whether the slot is a constant that a kernel on the device reads, or that moves to another one.
+// That a constant is read by the host only is rare enough to be copied in vain.
+static size_t constant_bytes(const cpu_slot *s) {
+  return s->kind == CPU_CONST ? aligned(s->bytes) : 0;
+}
+
+static hs_status allocate(gpu_program *g) {
+  const cpu_program *p = g->p;
+  size_t n = 0;
+  for (size_t k = 0; k < p->slots.n; k++) n += constant_bytes(&p->slots.v[k]);
+  g->args_at = n;
+  g->out_at = g->args_at + aligned(p->arg_bytes);
+  g->temp_at = g->out_at + aligned(p->out_bytes);
+  g->memory_bytes = HS_MAX(g->temp_at + aligned(p->temp_bytes), GPU_ALIGN);
+  hs_status s =
+      gpu_check(g->dev, g->dev->d.alloc(&g->memory, g->memory_bytes), "memory for the program");
+  if (!hs_ok(s)) return hs_with_note(s, "it needs %zu bytes on the device", g->memory_bytes);
+  g->addr = HS_NEW_ARRAY(&g->arena, cuda_ptr, p->slots.n + 1);
+  size_t at = 0;
+  for (size_t k = 0; k < p->slots.n; k++) {
+    const cpu_slot *x = &p->slots.v[k];
+    if (x->kind != CPU_CONST) continue;
+    g->addr[k] = g->memory + at;
+    if (x->data) HS_TRY(gpu_upload(g->dev, g->addr[k], x->data, x->bytes));
+    at += constant_bytes(x);
+  }
+  return HS_GOOD;
+}
+
+static hs_status load(gpu_program *g) {
+  HS_TRY(find_functions(g));
+  HS_TRY(allocate(g));
+  return gpu_exec_prepare(g);
+}
+
+// ---- programs -----------------------------------------------------------------------------------
+
+static hs_status make(gpu_program *g, const hlo_module *m, const cpu_lower_options *lower,
+                      const gpu_options *o) {
+  if (o->load) HS_TRY(gpu_device_get(o->emulated, &g->dev));
+  g->sm = o->sm ? o->sm : g->dev ? g->dev->sm : 90;
+  if (g->dev && !o->emulated && g->sm != g->dev->sm) g->dev = NULL;  // compiled for another one
+  const emit_gpu_options eo = {.sm = g->sm, .contract = !lower->no_contract};
+  HS_TRY(emit_gpu_unit_new(&eo, &g->unit));
+  const cpu_maker makes = {g, add_kernel, GPU_ALIGN};
+  cpu_lower_options lo = *lower;
+  lo.maker = &makes;
+  HS_TRY(cpu_lower(m, &lo, &g->p));
+  if (g->p->ndevices > 1)
+    return hs_with_note(hs_fail(HS_E_UNSUPPORTED, "the module is for %u devices", g->p->ndevices),
+                        "this backend runs programs for one");
+  if (lower->plan_only) return HS_GOOD;
+  worker_doing = "generating code";
+  HS_TRY(emit_gpu_finish(g->unit, lower->threads, NULL));
+  return g->dev ? load(g) : HS_GOOD;
+}
+
+hs_status gpu_program_new(const hlo_module *m, const cpu_lower_options *lower, const gpu_options *o,
+                          gpu_program **out) {
+  gpu_program *g = hs_calloc(1, sizeof *g);
+  *out = NULL;
+  hs_status s = make(g, m, lower, o);
+  if (hs_ok(s)) *out = g;
+  else gpu_program_free(g);
+  return s;
+}
+
+static void free_segment(gpu_program *g, gpu_segment *x) {
+  if (x->exec) g->dev->d.graph_exec_free(x->exec);
+}
+
+// Of a device that is lost nothing can be freed: that goes with the process.
+static void unload(gpu_program *g) {
+  const cuda_driver *d = &g->dev->d;
+  (void)d->stream_wait(g->dev->stream);
+  for (i32 k = 0; g->segments && k < g->p->npos; k++) free_segment(g, &g->segments[k]);
+  free_segment(g, &g->whole);
+  if (g->memory) (void)d->free(g->memory);
+  if (g->host) (void)d->host_free(g->host);
+  if (g->predicate) (void)d->host_free(g->predicate);
+  if (g->from) (void)d->event_free(g->from);
+  if (g->to) (void)d->event_free(g->to);
+  if (g->module) (void)d->module_unload(g->module);
+}
+
+void gpu_program_free(gpu_program *g) {
+  if (!g) return;
+  if (g->dev && !g->dev->failed) unload(g);
+  cpu_program_free(g->p);
+  emit_gpu_unit_free(g->unit);
+  free(g->scratch);  // of posix_memalign
+  hs_arena_free(&g->arena);
+  hs_free(g);
+}
+
+#endif
