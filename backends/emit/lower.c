@@ -263,6 +263,10 @@ static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, 
   case HLO_REDUCE: return lower_reduce(l, f, i, leaf, rank, idx, guard);
   case HLO_REDUCE_WINDOW: return lower_reduce_window(l, f, i, leaf, rank, idx, guard);
   case HLO_DOT: return lower_dot(l, f, i, rank, idx, guard);
+  case HLO_CONVOLUTION:
+    return l->all ? lower_convolution(l, f, i, rank, idx, guard) : lower_refuse(l, i, NULL);
+  case HLO_SCATTER:
+    return l->all ? lower_scatter(l, f, i, leaf, rank, idx, guard) : lower_refuse(l, i, NULL);
   case HLO_FUSION:
   case HLO_CALL: return lower_call(l, f, i, leaf, rank, idx, guard);
   case HLO_MAP: return lower_map(l, f, i, rank, idx, guard);
@@ -406,8 +410,22 @@ static void lower_update(lowering *l, lower_frame *f, const hlo_instr *i, const 
   hs_vec_push(&n->updates, ((nest_update){in, out}));
 }
 
+bool lower_stage(lowering *l, const hlo_shape *s, size_t *stage, const nest_expr ***idx) {
+  *stage = l->n->stages.n;
+  if (stage_over(l, s, idx)) return true;
+  (void)lower_refuse(l, l->top, "too many loops");
+  return false;
+}
+
+void lower_store(lowering *l, size_t stage, u32 leaf, const nest_expr *const *idx, nest_val v) {
+  const hlo_shape *s = hlo_shape_leaf(l->top->shape, leaf);
+  u32 buf = add_buf(l, s, (int)(l->leaf_base[l->top->noperands] + leaf), NULL);
+  add_stores(l, &l->n->stages.v[stage], buf, linear(l->n, s, true, idx), v);
+}
+
 static void lower_outputs(lowering *l, lower_frame *f, const hlo_instr *root) {
   nest *n = l->n;
+  if (l->all && lower_sort(l, f, root)) return;
   u32 outs = hlo_shape_leaves(l->top->shape), first = l->leaf_base[l->top->noperands];
   const hlo_shape **shapes = HS_NEW_ARRAY(l->a, const hlo_shape *, outs);
   const nest_expr ***indices = HS_NEW_ARRAY(l->a, const nest_expr **, outs);
@@ -445,9 +463,9 @@ static bool has_dynamic(const hlo_instr *i) {
   return false;
 }
 
-hs_status nest_lower(hs_arena *a, const hlo_instr *i, nest **out) {
+static hs_status lower_kernel(hs_arena *a, const hlo_instr *i, bool all, nest **out) {
   hs_arena tmp = {0};
-  lowering l = {.a = &tmp, .top = i, .cap = 64};
+  lowering l = {.a = &tmp, .top = i, .cap = 64, .all = all};
   l.n = HS_NEW(a, nest);
   l.n->a = a;
   l.table = hs_calloc(l.cap, sizeof *l.table);
@@ -474,6 +492,13 @@ hs_status nest_lower(hs_arena *a, const hlo_instr *i, nest **out) {
   }
   *out = l.n;
   return HS_GOOD;
+}
+
+hs_status nest_lower(hs_arena *a, const hlo_instr *i, nest **out) {
+  return lower_kernel(a, i, false, out);
+}
+hs_status nest_lower_all(hs_arena *a, const hlo_instr *i, nest **out) {
+  return lower_kernel(a, i, true, out);
 }
 
 bool nest_supports(const hlo_instr *i, hs_buf *why) {

@@ -45,6 +45,7 @@ typedef struct lowering {
   HS_VEC(lower_shared) reduces;
   HS_VEC(lower_frame *) frames;
   u32 depth;
+  bool all;  // nest_lower_all
   hs_status err;
 } lowering;
 
@@ -63,6 +64,11 @@ void lower_put(lowering *, const lower_frame *, const hlo_instr *, u32 leaf, u32
 nest_val lower_refuse(lowering *, const hlo_instr *, const char *why);
 // The value of an operand in the precision of the result, where both are floats.
 nest_val lower_in_type(nest *, nest_val, hlo_dtype from, hlo_dtype to);
+// A stage over all elements of a shape, its number and its indices; false, after refusing, when it
+// has too many loops.
+bool lower_stage(lowering *, const hlo_shape *, size_t *stage, const nest_expr ***idx);
+// Stores a value of result leaf `leaf` at these indices, for each point of the stage.
+void lower_store(lowering *, size_t stage, u32 leaf, const nest_expr *const *idx, nest_val);
 // Can kernels compute in this type?
 bool lower_dtype_ok(hlo_dtype);
 
@@ -102,7 +108,23 @@ nest_val lower_reduce(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u3
                       const nest_expr *const *idx, u32 guard);
 nest_val lower_reduce_window(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u32 rank,
                              const nest_expr *const *idx, u32 guard);
+// Builds a group over `loops` for values `in` (already lowered inside the loops) and `init`; gives
+// the results. reducer NULL: the sum. merged: a group whose loops it shares, or NEST_NONE; cond:
+// steps where it is false are left out.
+void lower_group(lowering *, const hlo_instr *, const hlo_computation *reducer, u32 nloops,
+                 const u32 *loops, u32 merged, u32 cond, u32 nvals, const nest_val *in,
+                 const nest_val *init, const hlo_dtype *types, nest_val *out);
+// What a dot adds up in. A result of integers is converted once, from the sum.
+hlo_dtype lower_dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result);
 nest_val lower_dot(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                    const nest_expr *const *idx, u32 guard);
+
+// ---- lower_window.c, lower_order.c: what nest_lower_all has besides -----------------------------
+nest_val lower_convolution(lowering *, lower_frame *, const hlo_instr *, u32 rank,
+                           const nest_expr *const *idx, u32 guard);
+nest_val lower_scatter(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u32 rank,
+                       const nest_expr *const *idx, u32 guard);
+// A sort that is the root of the kernel, with its stores; false: it is something else.
+bool lower_sort(lowering *, lower_frame *, const hlo_instr *root);
 
 #endif

@@ -79,11 +79,9 @@ static bool reaches_group(const nest *n, u32 node, u32 root, u8 *visited) {
   return false;
 }
 
-// Builds a group over `loops` for values `in` (already lowered inside the loops) and `init`; gives
-// the results.
-static void build_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer, u32 nloops,
-                        const u32 *loops, u32 merged, u32 cond, u32 nvals, const nest_val *in,
-                        const nest_val *init, const hlo_dtype *types, nest_val *out) {
+void lower_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer, u32 nloops,
+                 const u32 *loops, u32 merged, u32 cond, u32 nvals, const nest_val *in,
+                 const nest_val *init, const hlo_dtype *types, nest_val *out) {
   nest *n = l->n;
   u32 nacc = 0, gid = (u32)n->groups.n;
   for (u32 k = 0; k < nvals; k++) nacc += in[k].im == NEST_NONE ? 1 : 2;
@@ -256,7 +254,7 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
       in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
   }
   if (lower_failed(l)) return LOWER_NONE;
-  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, merged, NEST_NONE, nv, in,
+  lower_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, merged, NEST_NONE, nv, in,
               init, types, out);
   if (lower_failed(l)) return LOWER_NONE;
   if (merged == NEST_NONE) {
@@ -316,15 +314,14 @@ nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u3
   for (u32 k = 0; k < nv && !lower_failed(l); k++)
     in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, g);
   if (lower_failed(l)) return LOWER_NONE;
-  build_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, NEST_NONE, own, nv, in,
+  lower_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, NEST_NONE, own, nv, in,
               init, types, out);
   if (lower_failed(l)) return LOWER_NONE;
   put_results(l, f, i, rank, idx, guard, nv, types, out);
   return out[leaf];
 }
 
-// What a dot adds up in. A result of integers is converted once, from the sum.
-static hlo_dtype dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result) {
+hlo_dtype lower_dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result) {
   if (nest_is_narrow(result)) return HLO_F32;
   if (!hlo_dtype_is_integer(result)) return result;
   if (hlo_dtype_is_complex(a) || hlo_dtype_is_complex(b)) return HLO_C128;
@@ -358,7 +355,7 @@ nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
     if (!hlo_ints_has(lb, d) && !hlo_ints_has(lc, d)) ai[d] = idx[o++];
   for (u32 d = 0; d < b->shape->rank; d++)
     if (!hlo_ints_has(rb, d) && !hlo_ints_has(rc, d)) bi[d] = idx[o++];
-  hlo_dtype t = dot_sums(a->shape->dtype, b->shape->dtype, i->shape->dtype),
+  hlo_dtype t = lower_dot_sums(a->shape->dtype, b->shape->dtype, i->shape->dtype),
             r = hlo_dtype_real_part(t);
   nest_val zero = {nest_const_f64(n, r, 0),
                    hlo_dtype_is_complex(t) ? nest_const_f64(n, r, 0) : NEST_NONE};
@@ -371,6 +368,6 @@ nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
   nest_val in, out;
   if (!nest_elementwise(n, HLO_MULTIPLY, t, t, 2, (nest_val[]){va, vb}, &in))
     return lower_refuse(l, i, hlo_dtype_text(t));
-  build_group(l, i, NULL, nloops, loops, NEST_NONE, NEST_NONE, 1, &in, &zero, &t, &out);
+  lower_group(l, i, NULL, nloops, loops, NEST_NONE, NEST_NONE, 1, &in, &zero, &t, &out);
   return lower_failed(l) ? LOWER_NONE : nest_convert(n, out, t, i->shape->dtype);
 }

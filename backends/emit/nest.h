@@ -231,6 +231,9 @@ hlo_dtype nest_uint_of(int bits);                                       // 8, 16
 // points to data of constants, which must outlive it. E_UNSUPPORTED names the opcode of what cannot
 // become a nest.
 hs_status nest_lower(hs_arena *, const hlo_instr *, nest **out);
+// The same with operations that the CPU has runtime kernels or libraries for: convolution, scatter,
+// sort.
+hs_status nest_lower_all(hs_arena *, const hlo_instr *, nest **out);
 // Whether nest_lower can do it; otherwise `why` (may be NULL) gets the reason.
 bool nest_supports(const hlo_instr *, hs_buf *why);
 

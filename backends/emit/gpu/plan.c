@@ -88,6 +88,7 @@ static void survey_stage(survey *s, const nest *n, const nest_stage *st) {
     const nest_store *w = &st->stores.v[k];
     s->widest = HS_MAX(s->widest, (u32)hlo_dtype_storage(n->bufs.v[w->buf].dtype));
     visit(s, w->node);
+    visit_expr(s, w->e);
   }
 }
 
@@ -275,6 +276,14 @@ static void plan_stage(nest *n, const nest_stage *st, gpu_stage *g, u32 *block) 
   hs_free(s.seen);
 }
 
+static bool only_loops_and_digits(const nest *n, const nest_expr *e) {
+  for (u32 k = 0; k < e->n; k++) {
+    const nest_var *v = &n->vars.v[e->t[k].var];
+    if (v->kind == NEST_VALUE || (v->e && !only_loops_and_digits(n, v->e))) return false;
+  }
+  return true;
+}
+
 // ---- splits and row buffers ---------------------------------------------------------------------
 // How many parts the reduction of the stage should have; 1: it stays whole.
 static i64 splits_wanted(nest *n, const nest_stage *st) {
@@ -285,6 +294,8 @@ static i64 splits_wanted(nest *n, const nest_stage *st) {
   for (u32 k = 0; k < n->groups.n; k++)
     if (s.roots[k]) roots++, root = k;
   hs_free(s.seen);
+  for (size_t k = 0; k < st->stores.n; k++)
+    if (!only_loops_and_digits(n, st->stores.v[k].e)) return 1;  // a place that it computes
   if (roots != 1 || !any_order(n, root) || n->groups.v[root].seg != NEST_NONE ||
       gpu_group_deps(n, root) != mask_of(n, st->nloops, st->loops))
     return 1;

@@ -19,7 +19,17 @@ struct emit_gpu_unit {
   bool finished;
 };
 
-bool emit_gpu_supports(const hlo_instr *i, hs_buf *why) { return nest_supports(i, why); }
+bool emit_gpu_supports(const hlo_instr *i, hs_buf *why) {
+  hs_arena a = {0};
+  nest *n = NULL;
+  hs_status s = nest_lower_all(&a, i, &n);
+  bool ok = hs_ok(s);
+  if (!ok && why) hs_buf_puts(why, s.err->message);
+  hs_status_drop(s);
+  nest_free(n);
+  hs_arena_free(&a);
+  return ok;
+}
 
 hs_status emit_gpu_unit_new(const emit_gpu_options *o, emit_gpu_unit **out) {
   *out = NULL;
@@ -77,7 +87,7 @@ hs_status emit_gpu_add(emit_gpu_unit *u, const hlo_instr *i, const emit_gpu_kern
   *out = NULL;
   HS_REQUIRE(!u->finished);
   gpu_body *b = hs_calloc(1, sizeof *b), *same = NULL;
-  hs_status s = nest_lower(&b->arena, i, &b->n);
+  hs_status s = nest_lower_all(&b->arena, i, &b->n);
   b->buffers = buffers_of(i);
   if (hs_ok(s)) s = check_limits(i, b);
   if (!hs_ok(s)) {

@@ -1,5 +1,5 @@
-// gpu_code.c — code generation for GPUs: which schedule each kind of kernel gets, and that its PTX
-// has what makes it fast: accesses of 16 bytes, shuffles, padded shared memory, 32-bit indices.
+// gpu_code.c — code generation for GPUs: which schedule each kind of kernel gets, and that its
+// PTX has what makes it fast: accesses of 16 bytes, shuffles, padded shared memory, 32-bit indices.
 #if HAVE_LLVM
 #include "backends/emit/gpu.h"
 #include "core/text/text.h"
@@ -232,6 +232,45 @@ static void equal_kernels_are_one_function(void **state) {
   emit_gpu_unit_free(u);
 }
 
+// Operations that the CPU runs by other means are kernels here.
+static void convolution_scatter_and_sort_are_kernels(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "ENTRY e { a = f32[2,9,9,3] parameter(0)\n k = f32[3,3,3,5] parameter(1)\n"
+      " ROOT r = f32[2,9,9,5] convolution(a, k), window={size=3x3 pad=1_1x1_1},"
+      " dim_labels=b01f_01io->b01f }\n",
+      "ENTRY e { o = f32[20] parameter(0)\n i = s32[50,1] parameter(1)\n"
+      " u = f32[50] parameter(2)\n ROOT r = f32[20] scatter(o, i, u), update_window_dims={},"
+      " inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1,"
+      " to_apply=add }\n",
+      "less { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+      " ROOT c = pred[] compare(a, b), direction=LT }\n"
+      "ENTRY e { o = f32[500] parameter(0)\n"
+      " ROOT r = f32[500] sort(o), dimensions={0}, to_apply=less }\n"};
+  for (size_t k = 0; k < HS_COUNT(texts); k++) {
+    char *text = hs_format("HloModule m\n" SUM "%s", texts[k]);
+    made x = make_for(90, text);
+    assert_true(x.k.grid > 0);
+    assert_true(emit_gpu_supports(x.m->entry->root, NULL));
+    assert_false(emit_supports(x.m->entry->root, NULL));
+    drop(&x);
+    hs_free(text);
+  }
+  // counting what comes before each of four million elements would take minutes
+  hlo_module *m = NULL;
+  hs_buf why = {0};
+  static const char large[] = "HloModule m\nless { a = f32[] parameter(0)\n"
+                              " b = f32[] parameter(1)\n"
+                              " ROOT c = pred[] compare(a, b), direction=LT }\n"
+                              "ENTRY e { o = f32[4194304] parameter(0)\n ROOT r = f32[4194304]"
+                              " sort(o), dimensions={0}, to_apply=less }\n";
+  assert_true(hs_ok(hlo_parse(ctx, large, strlen(large), NULL, &m)));
+  assert_false(emit_gpu_supports(m->entry->root, &why));
+  assert_string_equal(hs_buf_cstr(&why), "unsupported: sort: too large");
+  hs_buf_free(&why);
+  hlo_module_free(m);
+}
+
 static void what_cannot_be_is_refused(void **state) {
   (void)state;
   emit_gpu_unit *u = NULL;
@@ -260,6 +299,7 @@ int main(void) {
       TEST(transposes_turn_in_shared_memory),
       TEST(mathematics_needs_no_library),
       TEST(equal_kernels_are_one_function),
+      TEST(convolution_scatter_and_sort_are_kernels),
       TEST(what_cannot_be_is_refused),
   };
   return cmocka_run_group_tests_name("gpu_code", tests, NULL, NULL);
