@@ -70,7 +70,7 @@ static val to_mem(cg *c, hlo_dtype t, val x) {
     if (isfinite(decoded(t, k)) && decoded(t, k) > largest) largest = decoded(t, k), most = k;
   // the first number that is not rounded to the largest
   float past = largest + (largest - decoded(t, most - 1)) / 2;
-  bool even = encoded(t, past) == most;
+  bool even = encoded(t, past) == most && encoded(t, 3e38f) != most;
   LLVMTypeRef it = cg_like(x, c->i32), ft = LLVMTypeOf(x);
   val a = cg_unary_intrinsic(c, "llvm.fabs", x), bits = LLVMBuildBitCast(B, a, it, "");
   u32 cut = 23 - f->mbits;

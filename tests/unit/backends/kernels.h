@@ -126,16 +126,27 @@ static inline bool same(hlo_dtype t, const void *a, const void *b, double ulp, d
 
 static inline void *aligned(const void *data, size_t bytes) {
   void *p = NULL;
-  if (posix_memalign(&p, 64, bytes + 64)) return NULL;
+  if (posix_memalign(&p, 256, bytes + 64)) return NULL;
   memset(p, 0xA5, bytes + 64);
   if (data) memcpy(p, data, bytes);
   return p;
 }
 
-static inline void check(const kcase *c) {
+// The buffers of one run: leaves of the operands, of the result, and the scratch block.
+typedef struct kbufs {
+  u32 n;
+  void *p[33], *scratch;
+  size_t bytes[33], scratch_bytes;
+} kbufs;
+typedef void krun(const void *kernel, const kbufs *);
+
+// Runs the root instruction's kernel on made-up arguments and compares with the evaluator.
+static inline void check_run(const kcase *c, size_t scratch_bytes, u32 nupdates,
+                             const emit_update *updates, krun *run, const void *kernel) {
   const hlo_instr *i = c->m->entry->root;
   hlo_literal *args[16], *want = NULL;
-  void *bufs[32], *scratch = aligned(NULL, (size_t)c->k->scratch_bytes);
+  kbufs all = {.scratch = aligned(NULL, scratch_bytes), .scratch_bytes = scratch_bytes};
+  void **bufs = all.p, *scratch = all.scratch;
   u64 z = c->seed;
   u32 nb = 0;
   for (u32 k = 0; k < i->noperands; k++) {
@@ -145,6 +156,7 @@ static inline void check(const kcase *c) {
       assert_true(hs_ok(hlo_literal_new(op->shape, &args[k])));
       fill(args[k], &z, c->wide);
     }
+    all.bytes[nb] = args[k]->bytes;
     bufs[nb++] = aligned(args[k]->data, args[k]->bytes);
   }
   hlo_eval_options o = {0};
@@ -156,15 +168,17 @@ static inline void check(const kcase *c) {
   u32 leaves = hlo_shape_leaves(i->shape), first = nb;
   for (u32 k = 0; k < leaves; k++) {
     const hlo_shape *ls = hlo_shape_leaf(i->shape, k);
-    bufs[nb++] = aligned(NULL, (size_t)ls->elements * hlo_dtype_storage(ls->dtype));
+    all.bytes[nb] = (size_t)ls->elements * hlo_dtype_storage(ls->dtype);
+    bufs[nb] = aligned(NULL, all.bytes[nb]);
+    nb++;
   }
-  for (u32 k = 0; k < c->k->nupdates; k++) {
-    u32 to = c->k->updates[k].out;
-    memcpy(bufs[first + to], bufs[c->k->updates[k].in],
+  all.n = nb;
+  for (u32 k = 0; k < nupdates; k++) {
+    u32 to = updates[k].out;
+    memcpy(bufs[first + to], bufs[updates[k].in],
            (size_t)hlo_shape_bytes(hlo_shape_leaf(i->shape, to)));
   }
-  for (i64 ch = c->k->chunks; ch-- > 0;) c->k->fn(bufs, ch, scratch);
-  for (i64 ch = c->k->finish_chunks; ch-- > 0;) c->k->finish(bufs, ch, scratch);
+  run(kernel, &all);
   for (u32 k = 0; k < leaves; k++) {
     const hlo_literal *w = want->nchildren ? want->children[k] : want;
     hlo_dtype t = hlo_dtype_real_part(w->shape->dtype);
@@ -198,6 +212,16 @@ static inline void check(const kcase *c) {
   free(scratch);
   for (u32 k = 0; k < i->noperands; k++) hlo_literal_unref(args[k]);
   hlo_literal_unref(want);
+}
+
+static inline void run_chunks(const void *kernel, const kbufs *b) {
+  const emit_kernel *k = kernel;
+  for (i64 ch = k->chunks; ch-- > 0;) k->fn(b->p, ch, b->scratch);
+  for (i64 ch = k->finish_chunks; ch-- > 0;) k->finish(b->p, ch, b->scratch);
+}
+
+static inline void check(const kcase *c) {
+  check_run(c, (size_t)c->k->scratch_bytes, c->k->nupdates, c->k->updates, run_chunks, c->k);
 }
 
 static inline void run_cases(void) {

@@ -1,0 +1,407 @@
+// gpu_run.c — kernels for GPUs, run on the host's emulation against the evaluator: each form that
+// the schedule knows, at sizes around its edges. The emulation looks at every access: what reads or
+// writes out of bounds, races in shared memory or leaves a barrier out, fails too.
+#if HAVE_LLVM
+#include "backends/emit/gpu.h"
+#include "backends/gpu/emu/emu.h"
+#include "tests/unit/backends/kernels.h"
+
+#define SUM "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+#define MAX \
+  "max { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] maximum(a, b) }\n"
+
+static emit_gpu_unit *gpu;
+static emu_module *module;
+static emu_device *device;
+static HS_VEC(const emit_gpu_kernel *) kernels;  // by case
+
+static int begin(void **state) {
+  (void)state;
+  ctx = hlo_ctx_new();
+  _mm_setcsr(_mm_getcsr() | 0x8040);
+  assert_true(hs_ok(emit_gpu_unit_new(&(emit_gpu_options){.sm = 80, .verify = true}, &gpu)));
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  for (size_t k = 0; k < cases.n; k++) hlo_module_free(cases.v[k].m);
+  hs_vec_free(&cases);
+  hs_vec_free(&kernels);
+  cases.n = kernels.n = 0;
+  emit_gpu_unit_free(gpu);
+  emu_module_free(module);
+  emu_device_free(device);
+  gpu = NULL, module = NULL, device = NULL;
+  hlo_ctx_free(ctx);
+  return 0;
+}
+
+// The root instruction of a module; numbers may be off by `ulp`, sums (above 100) of the largest.
+static void add(double ulp, bool wide, const char *text) {
+  kcase c = {.m = parsed(text), .ulp = ulp, .seed = (u32)cases.n * 7919 + 13, .wide = wide};
+  const emit_gpu_kernel *k = NULL;
+  hs_status s = emit_gpu_add(gpu, c.m->entry->root, &k);
+  if (!hs_ok(s)) {
+    show(s, text);
+    fail();
+  }
+  hs_vec_push(&cases, c);
+  hs_vec_push(&kernels, k);
+}
+
+static void launch(const char *name, u32 grid, u32 block, const kbufs *b) {
+  void *params[34];
+  const emu_kernel *k = emu_module_kernel(module, name);
+  assert_non_null(k);
+  for (u32 n = 0; n < b->n; n++) params[n] = (void *)(uintptr_t)&b->p[n];
+  params[b->n] = (void *)(uintptr_t)&b->scratch;
+  hs_status s = emu_launch(k, device,
+                           &(emu_grid){.blocks = {grid, 1, 1}, .threads = {block, 1, 1}}, params,
+                           NULL);
+  if (hs_ok(s)) return;
+  show(s, name);
+  fail();
+}
+
+static void run_launches(const void *kernel, const kbufs *b) {
+  const emit_gpu_kernel *k = kernel;
+  for (u32 n = 0; n < b->n; n++)
+    if (b->bytes[n]) emu_device_add(device, b->p[n], b->bytes[n]);
+  if (b->scratch_bytes) emu_device_add(device, b->scratch, b->scratch_bytes);
+  if (k->grid) launch(k->name, k->grid, k->block, b);
+  if (k->finish_grid) {
+    char *name = hs_format("%s_finish", k->name);
+    launch(name, k->finish_grid, k->finish_block, b);
+    hs_free(name);
+  }
+  for (u32 n = 0; n < b->n; n++)
+    if (b->bytes[n]) emu_device_remove(device, b->p[n]);
+  if (b->scratch_bytes) emu_device_remove(device, b->scratch);
+}
+
+static void run_all(void) {
+  hs_buf code = {0};
+  hs_status s = emit_gpu_bitcode(gpu, &code);
+  if (hs_ok(s)) s = emu_module_load(code.p, code.n, &(emu_load_options){.checked = true}, &module);
+  hs_buf_free(&code);
+  if (!hs_ok(s)) {
+    show(s, "bitcode");
+    fail();
+  }
+  device = emu_device_new();
+  for (size_t k = 0; k < cases.n; k++)
+    check_run(&cases.v[k], (size_t)kernels.v[k]->scratch_bytes, kernels.v[k]->nupdates,
+              kernels.v[k]->updates, run_launches, kernels.v[k]);
+}
+
+// ---- reductions ---------------------------------------------------------------------------------
+static void reduce(double ulp, const char *in, const char *dims, const char *out, const char *by) {
+  char *text = hs_format("HloModule m\n" SUM MAX "ENTRY e { p = f32%s parameter(0)\n"
+                         " z = f32[] constant(%s)\n"
+                         " ROOT r = f32%s reduce(p, z), dimensions={%s}, to_apply=%s }\n",
+                         in, !strcmp(by, "add") ? "0" : "-inf", out, dims, by);
+  add(ulp, false, text);
+  hs_free(text);
+}
+
+static void reductions(void **state) {
+  (void)state;
+  reduce(200, "[100000]", "0", "[]", "add");  // in two launches
+  reduce(0, "[1048576]", "0", "[]", "max");
+  reduce(0, "[300001]", "0", "[]", "max");
+  reduce(200, "[300,401]", "0,1", "[]", "add");
+  reduce(200, "[300,401]", "1", "[300]", "add");
+  reduce(200, "[300,401]", "0", "[401]", "add");
+  reduce(200, "[3000,64]", "0", "[64]", "add");  // columns, split
+  reduce(0, "[3000,64]", "1", "[3000]", "max");  // several rows in a warp
+  reduce(200, "[3,70000]", "1", "[3]", "add");   // rows, split
+  reduce(200, "[7,33,50]", "1", "[7,50]", "add");
+  reduce(200, "[7,33,50]", "0,2", "[33]", "add");
+  reduce(200, "[2001,12]", "1", "[2001]", "add");
+  reduce(200, "[2000,5]", "1", "[2000]", "add");
+  reduce(0, "[16,8,1000]", "1,2", "[16]", "max");
+  reduce(200, "[150000,4]", "1", "[150000]", "add");
+  run_all();
+}
+
+static void reducers(void **state) {
+  (void)state;
+  // argmax, ties to the smaller index: any order; then one that needs its order
+  add(0, false,
+      "HloModule m\ng { a = f32[] parameter(0)\n i = s32[] parameter(1)\n"
+      " b = f32[] parameter(2)\n j = s32[] parameter(3)\n gt = pred[] compare(a, b), direction=GT\n"
+      " eq = pred[] compare(a, b), direction=EQ\n lt = pred[] compare(i, j), direction=LT\n"
+      " t = pred[] and(eq, lt)\n o = pred[] or(gt, t)\n v = f32[] select(o, a, b)\n"
+      " w = s32[] select(o, i, j)\n ROOT r = (f32[], s32[]) tuple(v, w) }\n"
+      "ENTRY e { p = f32[50,3000] parameter(0)\n q = s32[50,3000] parameter(1)\n"
+      " n = f32[] constant(-inf)\n z = s32[] constant(0)\n"
+      " ROOT r = (f32[50], s32[50]) reduce(p, q, n, z), dimensions={1}, to_apply=g }\n");
+  add(0, false,
+      "HloModule m\ng { a = s32[] parameter(0)\n b = s32[] parameter(1)\n"
+      " t = s32[] constant(3)\n c = s32[] multiply(a, t)\n ROOT r = s32[] subtract(c, b) }\n"
+      "ENTRY e { p = s32[50,300] parameter(0)\n z = s32[] constant(1)\n"
+      " ROOT r = s32[50] reduce(p, z), dimensions={1}, to_apply=g }\n");
+  static const char *const ops[] = {"and", "or"};
+  for (size_t k = 0; k < HS_COUNT(ops); k++) {
+    char *text = hs_format("HloModule m\ng { a = pred[] parameter(0)\n b = pred[] parameter(1)\n"
+                           " ROOT r = pred[] %s(a, b) }\nENTRY e { p = pred[9,2048] parameter(0)\n"
+                           " z = pred[] constant(%s)\n"
+                           " ROOT r = pred[9] reduce(p, z), dimensions={1}, to_apply=g }\n",
+                           ops[k], k ? "false" : "true");
+    add(0, false, text);
+    hs_free(text);
+  }
+  add(200, false,
+      "HloModule m\ng { a = f64[] parameter(0)\n b = f64[] parameter(1)\n"
+      " ROOT r = f64[] add(a, b) }\nENTRY e { p = f64[9,2051] parameter(0)\n"
+      " z = f64[] constant(1)\n ROOT r = f64[9] reduce(p, z), dimensions={1}, to_apply=g }\n");
+  run_all();
+}
+
+// Mean and variance of rows, and the normalized row: three loops over a row that is read once.
+static void norms(void **state) {
+  (void)state;
+  static const int shapes[][2] = {{9, 1000}, {300, 64}, {40, 2048}, {3, 20000}, {1000, 17}, {2, 30}};
+  for (size_t k = 0; k < HS_COUNT(shapes); k++) {
+    int r = shapes[k][0], n = shapes[k][1];
+    char *text = hs_format(
+        "HloModule m\n" SUM "f { p = f32[%d,%d] parameter(0)\n z = f32[] constant(0)\n"
+        " s = f32[%d] reduce(p, z), dimensions={1}, to_apply=add\n c = f32[] constant(%d)\n"
+        " cb = f32[%d] broadcast(c), dimensions={}\n m = f32[%d] divide(s, cb)\n"
+        " mb = f32[%d,%d] broadcast(m), dimensions={0}\n d = f32[%d,%d] subtract(p, mb)\n"
+        " q = f32[%d,%d] multiply(d, d)\n"
+        " v = f32[%d] reduce(q, z), dimensions={1}, to_apply=add\n w = f32[%d] divide(v, cb)\n"
+        " i = f32[%d] rsqrt(w)\n ib = f32[%d,%d] broadcast(i), dimensions={0}\n"
+        " x = f32[%d,%d] multiply(d, ib)\n ROOT t = (f32[%d,%d], f32[%d]) tuple(x, m) }\n"
+        "ENTRY e { p = f32[%d,%d] parameter(0)\n"
+        " ROOT r = (f32[%d,%d], f32[%d]) fusion(p), kind=kInput, calls=f }\n",
+        r, n, r, n, r, r, r, n, r, n, r, n, r, r, r, r, n, r, n, r, n, r, r, n, r, n, r);
+    add(300, false, text);
+    hs_free(text);
+  }
+  run_all();
+}
+
+// ---- moves --------------------------------------------------------------------------------------
+static void transpose(const char *in, const char *out, const char *dims) {
+  char *text = hs_format("HloModule m\nENTRY e { p = %s parameter(0)\n"
+                         " ROOT r = %s transpose(p), dimensions={%s} }\n",
+                         in, out, dims);
+  add(0, false, text);
+  hs_free(text);
+}
+
+static void transposes(void **state) {
+  (void)state;
+  transpose("f32[64,96]", "f32[96,64]", "1,0");
+  transpose("f32[67,131]", "f32[131,67]", "1,0");
+  transpose("bf16[100,200]", "bf16[200,100]", "1,0");
+  transpose("s8[70,130]", "s8[130,70]", "1,0");
+  transpose("pred[40,50]", "pred[50,40]", "1,0");
+  transpose("f64[70,40]", "f64[40,70]", "1,0");
+  transpose("c64[40,50]", "c64[50,40]", "1,0");
+  transpose("f32[5,40,70]", "f32[5,70,40]", "0,2,1");
+  transpose("f32[40,5,70]", "f32[70,5,40]", "2,1,0");
+  transpose("f32[20,30,40]", "f32[40,20,30]", "2,0,1");
+  transpose("f32[32,8,16]", "f32[8,32,16]", "1,0,2");
+  add(1, false,
+      "HloModule m\nf { p = f32[70,90] parameter(0)\n q = f32[90,70] parameter(1)\n"
+      " w = bf16[70,90] parameter(2)\n t = f32[90,70] transpose(p), dimensions={1,0}\n"
+      " u = f32[70,90] convert(w)\n v = f32[90,70] transpose(u), dimensions={1,0}\n"
+      " a = f32[90,70] multiply(t, q)\n ROOT r = f32[90,70] add(a, v) }\n"
+      "ENTRY e { p = f32[70,90] parameter(0)\n q = f32[90,70] parameter(1)\n"
+      " w = bf16[70,90] parameter(2)\n"
+      " ROOT r = f32[90,70] fusion(p, q, w), kind=kLoop, calls=f }\n");
+  run_all();
+}
+
+static void moves_and_products(void **state) {
+  (void)state;
+  static const struct {
+    double ulp;
+    const char *text;
+  } entries[] = {
+      {0, "a = f32[61,50] parameter(0)\n z = f32[] constant(3)\n"
+          " ROOT r = f32[70,64] pad(a, z), padding=4_5x10_4"},
+      {0, "a = f32[61,52] parameter(0)\n b = f32[13,52] parameter(1)\n"
+          " ROOT r = f32[74,52] concatenate(a, b), dimensions={0}"},
+      {0, "a = f32[61,52] parameter(0)\n b = f32[61,12] parameter(1)\n"
+          " ROOT r = f32[61,64] concatenate(a, b), dimensions={1}"},
+      {0, "a = f32[6100] parameter(0)\n ROOT r = f32[6100] reverse(a), dimensions={0}"},
+      {0, "ROOT r = f32[100,64] iota(), iota_dimension=1"},
+      {10, "a = c64[1000] parameter(0)\n b = c64[1000] parameter(1)\n"
+           " ROOT r = c64[1000] multiply(a, b)"},
+      {0, "a = f32[40,30] parameter(0)\n b = f32[9,8] parameter(1)\n i = s32[] parameter(2)\n"
+          " j = s32[] parameter(3)\n ROOT r = f32[40,30] dynamic-update-slice(a, b, i, j)"},
+      {0, "a = f32[40,30] parameter(0)\n i = s32[12,1] parameter(1)\n"
+          " ROOT r = f32[12,30] gather(a, i), offset_dims={1}, collapsed_slice_dims={0},"
+          " start_index_map={0}, index_vector_dim=1, slice_sizes={1,30}"},
+      {200, "a = f32[64,64] parameter(0)\n z = f32[] constant(0)\n ROOT r = f32[32,32]"
+            " reduce-window(a, z), window={size=3x3 stride=2x2 pad=0_1x0_1}, to_apply=add"},
+      {300, "a = f32[60,50] parameter(0)\n b = f32[50,70] parameter(1)\n ROOT r = f32[60,70]"
+            " dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+      {300, "a = f32[600,500] parameter(0)\n b = f32[500] parameter(1)\n ROOT r = f32[600]"
+            " dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+      {3000, "a = f32[6,50000] parameter(0)\n b = f32[50000,7] parameter(1)\n ROOT r = f32[6,7]"
+             " dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}"},
+      // more items than blocks may be launched
+      {0, "a = s8[16900037] parameter(0)\n ROOT r = s8[16900037] negate(a)"},
+  };
+  for (size_t k = 0; k < HS_COUNT(entries); k++) {
+    char *text = hs_format("HloModule m\n" SUM "ENTRY e { %s }\n", entries[k].text);
+    add(entries[k].ulp, false, text);
+    hs_free(text);
+  }
+  add(2, false,
+      "HloModule m\nf { a = f32[1000] parameter(0)\n b = f32[77] parameter(1)\n"
+      " x = f32[1000] negate(a)\n y = f32[77] exponential(b)\n"
+      " ROOT r = (f32[1000], f32[77]) tuple(x, y) }\nENTRY e { a = f32[1000] parameter(0)\n"
+      " b = f32[77] parameter(1)\n"
+      " ROOT r = (f32[1000], f32[77]) fusion(a, b), kind=kLoop, calls=f }\n");
+  run_all();
+}
+
+// ---- convolution, scatter, sort -----------------------------------------------------------------
+static void convolutions(void **state) {
+  (void)state;
+  static const struct {
+    const char *in, *kernel, *out, *attrs;
+  } rows[] = {
+      {"f32[2,9,9,3]", "f32[3,3,3,5]", "f32[2,9,9,5]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
+      {"f32[2,9,9,3]", "f32[3,3,3,5]", "f32[2,4,4,5]",
+       "window={size=3x3 stride=2x2}, dim_labels=b01f_01io->b01f"},
+      {"f32[2,9,9,4]", "f32[3,3,1,8]", "f32[2,9,9,8]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=4"},
+      {"f32[2,9,9,3]", "f32[3,3,3,5]", "f32[2,17,17,5]",
+       "window={size=3x3 pad=1_1x1_1 lhs_dilate=2x2 rhs_reversal=1x1},"
+       " dim_labels=b01f_01io->b01f"},
+      {"f32[2,9,9,3]", "f32[3,3,3,5]", "f32[2,5,5,5]",
+       "window={size=3x3 rhs_dilate=2x2}, dim_labels=b01f_01io->b01f"},
+      {"f32[4,9,3]", "f32[3,3,8]", "f32[2,7,8]",
+       "window={size=3}, dim_labels=b0f_0io->b0f, batch_group_count=2"},
+      {"bf16[1,16,16,8]", "bf16[3,3,8,16]", "bf16[1,14,14,16]",
+       "window={size=3x3}, dim_labels=b01f_01io->b01f"},
+  };
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    char *text = hs_format("HloModule m\nENTRY e { a = %s parameter(0)\n k = %s parameter(1)\n"
+                           " ROOT r = %s convolution(a, k), %s }\n",
+                           rows[k].in, rows[k].kernel, rows[k].out, rows[k].attrs);
+    add(300, false, text);
+    hs_free(text);
+  }
+  run_all();
+}
+
+static void scatters(void **state) {
+  (void)state;
+  static const char *const entries[] = {
+      "o = f32[20] parameter(0)\n i = s32[50,1] parameter(1)\n u = f32[50] parameter(2)\n"
+      " ROOT r = f32[20] scatter(o, i, u), update_window_dims={}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+      "o = f32[20,8] parameter(0)\n i = s32[50] parameter(1)\n u = f32[50,8] parameter(2)\n"
+      " ROOT r = f32[20,8] scatter(o, i, u), update_window_dims={1}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+      "o = f32[7,9] parameter(0)\n i = s32[5,2] parameter(1)\n u = f32[5,3,2] parameter(2)\n"
+      " ROOT r = f32[7,9] scatter(o, i, u), update_window_dims={1,2}, inserted_window_dims={},"
+      " scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=set",
+      "o = f32[12] parameter(0)\n i = u8[30,1] parameter(1)\n u = f32[30] parameter(2)\n"
+      " ROOT r = f32[12] scatter(o, i, u), update_window_dims={}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=max",
+      "o = f32[4,20] parameter(0)\n i = s32[4,10,1] parameter(1)\n u = f32[4,10] parameter(2)\n"
+      " ROOT r = f32[4,20] scatter(o, i, u), update_window_dims={}, inserted_window_dims={1},"
+      " scatter_dims_to_operand_dims={1}, input_batching_dims={0},"
+      " scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=add",
+  };
+  for (size_t k = 0; k < HS_COUNT(entries); k++) {
+    char *text = hs_format("HloModule m\n" SUM MAX "set { a = f32[] parameter(0)\n"
+                           " ROOT b = f32[] parameter(1) }\nENTRY e { %s }\n",
+                           entries[k]);
+    add(200, false, text);
+    hs_free(text);
+  }
+  run_all();
+}
+
+static void sorts(void **state) {
+  (void)state;
+  static const char less[] = "HloModule m\nless { a = f32[] parameter(0)\n"
+                             " b = f32[] parameter(1)\n"
+                             " ROOT c = pred[] compare(a, b), direction=LT }\n"
+                             "ENTRY e { o = f32[500] parameter(0)\n"
+                             " ROOT r = f32[500] sort(o), dimensions={0}, to_apply=less }\n";
+  add(0, true, less);  // with NaN
+  add(0, false,
+      "HloModule m\ng { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+      " x = s32[] parameter(2)\n y = s32[] parameter(3)\n"
+      " ROOT c = pred[] compare(a, b), direction=GT, type=TOTALORDER }\n"
+      "ENTRY e { o = f32[7,100] parameter(0)\n i = s32[7,100] parameter(1)\n"
+      " ROOT r = (f32[7,100], s32[7,100]) sort(o, i), dimensions={1}, is_stable=true,"
+      " to_apply=g }\n");
+  add(0, true,
+      "HloModule m\ng { a = s32[] parameter(0)\n b = s32[] parameter(1)\n"
+      " ROOT c = pred[] compare(a, b), direction=LT }\nENTRY e { o = s32[40,30] parameter(0)\n"
+      " ROOT r = s32[40,30] sort(o), dimensions={0}, is_stable=true, to_apply=g }\n");
+  run_all();
+}
+
+// ---- arithmetic ---------------------------------------------------------------------------------
+// The functions that have code of their own here, and small floats both ways.
+static void mathematics(void **state) {
+  (void)state;
+  static const struct {
+    const char *name;
+    double f32, f64;
+  } ops[] = {{"sine", 4, 4},   {"cosine", 4, 4}, {"tan", 4, 4},   {"sinh", 4, 6},
+             {"cosh", 4, 6},   {"asin", 4, 4},   {"acos", 4, 4},  {"asinh", 4, 6},
+             {"acosh", 4, 6},  {"atanh", 4, 6},  {"erf", 4, 3},   {"cbrt", 4, 4},
+             {"exponential", 2, 2}, {"log", 2, 2}, {"tanh", 2, 2}};
+  for (size_t k = 0; k < HS_COUNT(ops); k++)
+    for (int wide = 0; wide < 2; wide++) {
+      const char *t = wide ? "f64" : "f32";
+      char *text = hs_format("HloModule m\nENTRY e { x = %s[1030] parameter(0)\n"
+                             " ROOT r = %s[1030] %s(x) }\n",
+                             t, t, ops[k].name);
+      add(wide ? ops[k].f64 : ops[k].f32, true, text);
+      hs_free(text);
+    }
+  static const char *const pairs[] = {"power", "atan2", "remainder"};
+  for (size_t k = 0; k < HS_COUNT(pairs); k++)
+    for (int wide = 0; wide < 2; wide++) {
+      const char *t = wide ? "f64" : "f32";
+      char *text = hs_format("HloModule m\nENTRY e { x = %s[1030] parameter(0)\n"
+                             " y = %s[1030] parameter(1)\n ROOT r = %s[1030] %s(x, y) }\n",
+                             t, t, t, pairs[k]);
+      add(k == 2 ? 0 : 4, true, text);
+      hs_free(text);
+    }
+  static const char *const small[] = {"f8e4m3fn",   "f8e5m2",     "f8e4m3b11fnuz", "f8e4m3fnuz",
+                                      "f8e5m2fnuz", "f8e3m4",     "f8e4m3",        "f4e2m1fn",
+                                      "bf16",       "f16"};
+  for (size_t k = 0; k < HS_COUNT(small); k++)
+    for (int back = 0; back < 2; back++) {
+      char *text = hs_format("HloModule m\nENTRY e { x = %s[1000] parameter(0)\n"
+                             " ROOT r = %s[1000] convert(x) }\n",
+                             back ? small[k] : "f32", back ? "f32" : small[k]);
+      add(0, true, text);
+      hs_free(text);
+    }
+  run_all();
+}
+
+#define GPU(f) cmocka_unit_test_setup_teardown(f, begin, end)
+int main(void) {
+  const struct CMUnitTest tests[] = {GPU(reductions),   GPU(reducers),
+                                     GPU(norms),        GPU(transposes),
+                                     GPU(moves_and_products), GPU(convolutions),
+                                     GPU(scatters),     GPU(sorts),
+                                     GPU(mathematics)};
+  return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
+}
+
+#else
+#include "tests/unit/skip.h"
+
+int main(void) { return skip_all("no LLVM in this build"); }
+#endif
