@@ -48,6 +48,7 @@ typedef struct cg_target {
   hs_status (*open)(cg *, const nest_group *, u32 ncarry, LLVMValueRef *carry);
   void (*close)(cg *, const nest_group *, LLVMValueRef *carry);
   hs_status (*fold)(cg *, const nest_group *, LLVMValueRef *acc);
+  void (*again)(cg *, LLVMValueRef branch);  // the branch that closes a loop of a reduction
 } cg_target;
 
 struct cg {

@@ -56,7 +56,9 @@ LLVMValueRef cg_close_loop(cg *c, LLVMValueRef *carry) {
   LLVMBasicBlockRef latch = c->ins[inner], pre = c->ins[outer],
                     exit = LLVMAppendBasicBlockInContext(c->ctx, c->fn, "");
   LLVMValueRef next = LLVMBuildNSWAdd(c->b, l->phi, cg_ixc(c, l->step), "");
-  LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, next, l->last, ""), l->header, exit);
+  LLVMValueRef again =
+      LLVMBuildCondBr(c->b, LLVMBuildICmp(c->b, LLVMIntSLE, next, l->last, ""), l->header, exit);
+  if (c->target->again && l->ncarry) c->target->again(c, again);
   cg_forget(c, inner, 0);
   if (l->bit != NEST_NONE) c->open_mask &= ~(1ull << l->bit);
   c->open--;

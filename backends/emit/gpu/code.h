@@ -63,6 +63,7 @@ bool gpu_team(cg *, const nest_group *, u64 deps);
 hs_status gpu_team_open(cg *, const nest_group *, u32 ncarry, LLVMValueRef *carry);
 void gpu_team_close(cg *, const nest_group *, LLVMValueRef *carry);
 hs_status gpu_team_fold(cg *, const nest_group *, LLVMValueRef *acc);
+void gpu_unroll(cg *, LLVMValueRef branch);
 
 // ---- math.c, floats.c ---------------------------------------------------------------------------
 LLVMValueRef gpu_math(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);

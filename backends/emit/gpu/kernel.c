@@ -80,8 +80,11 @@ static hs_status row(cg *c, const nest_stage *st, const gpu_stage *s, LLVMValueR
 static hs_status rows(cg *c, const nest_stage *st, const gpu_stage *s) {
   gpu_code *g = gpu_of(c);
   i64 per = g->phase->block / s->team, stride = (i64)s->grid * per;
-  g->lane = per > 1 ? LLVMBuildURem(c->b, g->thread, cg_ixc(c, s->team), "") : g->thread;
-  g->team = per > 1 ? LLVMBuildUDiv(c->b, g->thread, cg_ixc(c, s->team), "") : cg_ixc(c, 0);
+  u32 apart = s->across ? s->across : s->team;
+  LLVMValueRef within = LLVMBuildURem(c->b, g->thread, cg_ixc(c, apart), ""),
+               outer = LLVMBuildUDiv(c->b, g->thread, cg_ixc(c, apart), "");
+  g->lane = s->across ? outer : per > 1 ? within : g->thread;
+  g->team = s->across ? within : per > 1 ? outer : cg_ixc(c, 0);
   for (size_t k = 0; k < c->n->bufs.n; k++) {
     const nest_buf *b = &c->n->bufs.v[k];
     if (b->arg != NEST_BUF_ROW) continue;
@@ -377,7 +380,8 @@ hs_status gpu_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const gpu_job *j, u3
                                    .team = gpu_team,
                                    .open = gpu_team_open,
                                    .close = gpu_team_close,
-                                   .fold = gpu_team_fold};
+                                   .fold = gpu_team_fold,
+                                   .again = gpu_unroll};
   LLVMTypeRef index =
       gpu_plan_fits32(j->n, j->phases) ? LLVMInt32TypeInContext(ctx) : LLVMInt64TypeInContext(ctx);
   cg *c = cg_begin(ctx, mod, j->n, index);

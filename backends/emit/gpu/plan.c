@@ -4,8 +4,9 @@
 // along another loop than the stores, in square tiles. Reductions that other points of the stage
 // need (softmax, norms), or whose elements lie one after the other in memory, get a team of threads
 // per row; every other reduction is done by the thread of its point, so that neighbouring threads
-// read neighbouring columns. Where that leaves the GPU empty, the reduction is split and finished
-// in a second launch (split.c). What needs a fixed order is done by each thread alone.
+// read neighbouring columns, or where there are few columns by a team from different warps. Where
+// that leaves the GPU empty, the reduction is split and finished in a second launch (split.c). What
+// needs a fixed order is done by each thread alone.
 //
 // The numbers are those of a large GPU (about 130 multiprocessors of 2048 threads); they decide
 // about speed alone, but as the order of sums follows from them they must not depend on the device.
@@ -17,7 +18,7 @@ enum {
   ALL_THREADS = 135168,   // half of what the GPU holds: fewer leave memory idle
   ALL_BLOCKS = 528,
   PART_OF_ROW = 4096,  // elements of a part of a split row
-  PART_OF_COLUMN = 64,
+  PART_OF_COLUMN = 128,
   FEW_STEPS = 16  // of a reduction that each thread does alone
 };
 
@@ -228,6 +229,29 @@ static void points_of(const survey *s, const nest_stage *st, gpu_stage *g) {
   g->items = points / g->lanes;
 }
 
+// Few columns: as many threads side by side as a warp has, and teams of what a block has of those.
+static bool find_columns(const survey *s, const nest_stage *st, gpu_stage *g) {
+  const nest *n = s->n;
+  i64 points = product(n, st->nloops, st->loops, ~0ull);
+  u64 full = mask_of(n, st->nloops, st->loops);
+  u32 roots = 0;
+  if (points >= ALL_THREADS) return false;
+  for (u32 k = 0; k < n->groups.n; k++) {
+    if (!s->roots[k]) continue;
+    if (!any_order(n, k) || steps_of(n, k) < 4 * FEW_STEPS || gpu_group_deps(n, k) != full)
+      return false;
+    roots++;
+  }
+  if (roots != 1) return false;
+  for (g->across = 4; g->across < GPU_WARP && (i64)g->across < points;) g->across *= 2;
+  g->form = GPU_ROWS;
+  g->rows = full;
+  g->lanes = 1;
+  g->team = BLOCK / g->across;
+  g->items = points;
+  return true;
+}
+
 // Threads and lanes of the teams; *block: the threads that it wants in a block.
 static void team_of(const survey *s, const nest_stage *st, gpu_stage *g, u32 *block) {
   const nest *n = s->n;
@@ -266,6 +290,8 @@ static void plan_stage(nest *n, const nest_stage *st, gpu_stage *g, u32 *block) 
   if (s.groups && find_rows(&s, st, &g->rows)) {
     g->form = GPU_ROWS;
     team_of(&s, st, g, block);
+  } else if (s.groups && find_columns(&s, st, g)) {
+    *block = BLOCK;
   } else if (!s.groups && find_tile(&s, st, g)) {
     g->items = 1;
     for (u32 k = 0; k < st->nloops; k++) {
@@ -301,7 +327,9 @@ static i64 splits_wanted(nest *n, const nest_stage *st) {
     return 1;
   plan_stage(n, st, &g, &block);
   i64 steps = steps_of(n, root), points = product(n, st->nloops, st->loops, ~0ull), want;
-  if (g.form == GPU_ROWS) want = HS_MIN(ALL_BLOCKS / HS_MAX(points, 1), steps / PART_OF_ROW);
+  if (g.across)
+    want = HS_MIN(ALL_THREADS / (HS_MAX(points, g.across) * g.team), steps / g.team / 16);
+  else if (g.form == GPU_ROWS) want = HS_MIN(ALL_BLOCKS / HS_MAX(points, 1), steps / PART_OF_ROW);
   else want = HS_MIN(ALL_THREADS / HS_MAX(points, 1), steps / PART_OF_COLUMN);
   i64 all = extent(n, n->groups.v[root].loops[0]);
   want = HS_MIN(want, all);
@@ -335,12 +363,14 @@ static void plan_phase(nest *n, size_t count, nest_stage *of, bool keep, gpu_pha
     plan_stage(n, &of[k], &p->stages[k], &wanted);
     block = HS_MAX(block, wanted);
   }
-  if (count == 1 && p->stages[0].form == GPU_ROWS && p->stages[0].team > GPU_WARP)
+  if (count == 1 && p->stages[0].form == GPU_ROWS && p->stages[0].team > GPU_WARP &&
+      !p->stages[0].across)
     block = p->stages[0].team;
   p->block = count ? block : 0;
   for (size_t k = 0; k < count; k++) {
     gpu_stage *g = &p->stages[k];
-    if (g->form == GPU_ROWS && g->team > GPU_WARP) g->team = block;
+    if (g->across) g->team = block / g->across;
+    else if (g->form == GPU_ROWS && g->team > GPU_WARP) g->team = block;
     i64 per = g->form == GPU_POINTS ? (i64)block : g->form == GPU_ROWS ? (i64)(block / g->team) : 1;
     g->first = p->grid;
     g->grid = (u32)HS_MIN((g->items + per - 1) / per, (i64)MOST_BLOCKS);
@@ -403,7 +433,7 @@ static emit_kind stage_kind(const nest *n, const gpu_phase *p, size_t k) {
   bool groups = s.groups;
   hs_free(s.seen);
   if (g->form == GPU_TILES) return EMIT_TRANSPOSE;
-  if (g->form == GPU_POINTS) return groups ? EMIT_COLUMN_REDUCE : EMIT_POINTWISE;
+  if (g->form == GPU_POINTS || g->across) return groups ? EMIT_COLUMN_REDUCE : EMIT_POINTWISE;
   return mask_of(n, p->of[k].nloops, p->of[k].loops) & ~g->rows ? EMIT_ROW_WISE : EMIT_ROW_REDUCE;
 }
 
@@ -421,7 +451,8 @@ void gpu_plan_print(const nest *n, const gpu_phase phases[2], hs_buf *b) {
       hs_buf_printf(b, "%s %zu: %s, %s, %lld items of %u, %u blocks of %u", p ? "finish" : "launch",
                     k, emit_kind_name(stage_kind(n, &phases[p], k)), forms[g->form],
                     (long long)g->items, g->lanes, g->grid, phases[p].block);
-      if (g->form == GPU_ROWS) hs_buf_printf(b, ", %u threads a row", g->team);
+      if (g->form == GPU_ROWS)
+        hs_buf_printf(b, ", %u threads a %s", g->team, g->across ? "column" : "row");
       if (g->form == GPU_TILES)
         hs_buf_printf(b, ", %u x %u along i%u", g->edge, g->edge,
                       n->vars.v[phases[p].of[k].loops[g->tile]].loop);

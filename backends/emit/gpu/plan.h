@@ -17,7 +17,10 @@ typedef struct gpu_stage {
   gpu_form form;
   u32 lanes;  // elements per thread and step, along the last loop of a stage or reduction
   u32 team;   // ROWS: threads; a power of two up to a warp, or the block
-  u64 rows;   // ROWS: mask of the stage's loops that number the rows; the others are the row
+  // ROWS: neighbouring threads have neighbouring rows, so many, and the threads of a team lie that
+  // far apart: reductions down columns of memory; 0: the threads of a team are neighbours
+  u32 across;
+  u64 rows;  // ROWS: mask of the stage's loops that number the rows; the others are the row
   // TILES: position of the loop that runs against the last one; elements of an edge
   u32 tile, edge;
   i64 items;        // threads of POINTS, rows or tiles

@@ -3,8 +3,11 @@
 // Each thread takes every T-th step, from its own number on, and starts from the reducer's
 // identity. Then lanes exchange their values in pairs, in log2 rounds, so that all of a warp have
 // the result; the warps of a block leave theirs in shared memory, and every thread folds those in
-// order. The order depends on the numbers of threads alone.
+// order. Teams across warps have shared memory only. The order depends on the numbers of threads
+// alone.
 #include "backends/emit/gpu/code.h"
+
+#include <llvm-c/DebugInfo.h>
 
 bool gpu_team(cg *c, const nest_group *g, u64 deps) {
   const gpu_code *k = gpu_of(c);
@@ -22,6 +25,7 @@ hs_status gpu_team_open(cg *c, const nest_group *g, u32 ncarry, LLVMValueRef *ca
   for (u32 l = 0; l < g->nloops; l++) steps *= cg_extent(c, g->loops[l]);
   steps /= k->stage->lanes;
   LLVMValueRef all = cg_ixc(c, steps), from = NULL;
+  bool known = g->seg == NEST_NONE;
   if (g->seg != NEST_NONE) {  // a part of the first loop
     i64 n = cg_extent(c, g->loops[0]), each = steps / (g->nloops > 1 ? n : 1);
     LLVMValueRef to;
@@ -31,8 +35,12 @@ hs_status gpu_team_open(cg *c, const nest_group *g, u32 ncarry, LLVMValueRef *ca
     all = LLVMBuildNSWSub(c->b, to, from, "");
     all = g->nloops > 1 ? LLVMBuildNSWMul(c->b, all, cg_ixc(c, each), "")
                         : LLVMBuildUDiv(c->b, all, cg_ixc(c, k->stage->lanes), "");
+    if (n % g->seg_size == 0) {
+      steps = g->nloops > 1 ? g->seg_size * each : g->seg_size / (i64)k->stage->lanes;
+      all = cg_ixc(c, steps), known = true;
+    }
   }
-  bool some = g->seg == NEST_NONE && steps % T == 0;
+  bool some = known && steps % T == 0;
   HS_TRY(cg_open_loop(c, NEST_NONE, k->lane, LLVMBuildNSWAdd(c->b, all, cg_ixc(c, T - 1), ""), T,
                       !some, ncarry, carry));
   gpu_set_loops(c, c->loops[c->open].phi, g->nloops, g->loops, 0, k->stage->lanes);
@@ -48,33 +56,49 @@ void gpu_team_close(cg *c, const nest_group *g, LLVMValueRef *carry) {
   gpu_unset_loops(c, g->nloops, g->loops, 0);
 }
 
-// The values that the warps of a block have come to, as seen by every thread.
-static hs_status fold_warps(cg *c, const nest_group *g, LLVMValueRef *acc) {
+// Four steps at a time, so that four loads are under way.
+void gpu_unroll(cg *c, LLVMValueRef branch) {
+  static const char key[] = "llvm.loop.unroll.count";
+  LLVMMetadataRef count[2] = {LLVMMDStringInContext2(c->ctx, key, sizeof key - 1),
+                              LLVMValueAsMetadata(LLVMConstInt(c->i32, 4, false))};
+  LLVMMetadataRef self = LLVMTemporaryMDNode(c->ctx, NULL, 0),
+                  parts[2] = {self, LLVMMDNodeInContext2(c->ctx, count, 2)},
+                  loop = LLVMMDNodeInContext2(c->ctx, parts, 2);
+  LLVMMetadataReplaceAllUsesWith(self, loop);  // a loop's name is a node that names itself
+  LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c->ctx, "llvm.loop", 9),
+                  LLVMMetadataAsValue(c->ctx, loop));
+}
+
+// Exchange by shared memory, for `count` values that every thread is to fold in order: thread `own`
+// of those stores where `stores` (NULL: all do); value w of the team lies at w * step + first.
+typedef struct meeting {
+  u32 count, places, step;
+  LLVMValueRef own, first, stores;
+} meeting;
+
+static hs_status meet(cg *c, const nest_group *g, const meeting *m, LLVMValueRef *acc) {
   const gpu_code *k = gpu_of(c);
-  u32 warps = k->stage->team / GPU_WARP;
   LLVMValueRef arrays[NEST_MAX_ACCS], b[NEST_MAX_ACCS];
   LLVMTypeRef types[NEST_MAX_ACCS];
-  LLVMValueRef warp = LLVMBuildUDiv(c->b, k->lane, cg_ixc(c, GPU_WARP), ""),
-               within = LLVMBuildURem(c->b, k->lane, cg_ixc(c, GPU_WARP), ""),
-               first = LLVMBuildICmp(c->b, LLVMIntEQ, within, cg_ixc(c, 0), "");
-  u32 level = c->level;
+  HS_REQUIRE(c->level == c->open);
   for (u32 a = 0; a < g->nacc; a++) {
     types[a] = LLVMTypeOf(acc[a]) == c->i1 ? c->i8 : LLVMTypeOf(acc[a]);
-    arrays[a] = gpu_shared(c, types[a], types[a] == c->f64 || types[a] == c->i64 ? 8 : 4, warps);
+    arrays[a] =
+        gpu_shared(c, types[a], types[a] == c->f64 || types[a] == c->i64 ? 8 : 4, m->places);
   }
   k->target->barrier(c);  // what the last reduction left there has been read
-  HS_REQUIRE(level == c->open);
-  HS_TRY(cg_open_if(c, first));
+  if (m->stores) HS_TRY(cg_open_if(c, m->stores));
   for (u32 a = 0; a < g->nacc; a++)
     LLVMBuildStore(
         c->b, types[a] == LLVMTypeOf(acc[a]) ? acc[a] : LLVMBuildZExt(c->b, acc[a], types[a], ""),
-        cg_gep(c, types[a], arrays[a], warp));
-  cg_close_if(c);
+        cg_gep(c, types[a], arrays[a], m->own));
+  if (m->stores) cg_close_if(c);
   k->target->barrier(c);
-  for (u32 w = 0; w < warps; w++) {
+  for (u32 w = 0; w < m->count; w++) {
+    LLVMValueRef at = cg_ixc(c, (i64)w * m->step);
+    if (m->first) at = LLVMBuildNSWAdd(c->b, at, m->first, "");
     for (u32 a = 0; a < g->nacc; a++) {
-      LLVMValueRef v =
-          LLVMBuildLoad2(c->b, types[a], cg_gep(c, types[a], arrays[a], cg_ixc(c, w)), "");
+      LLVMValueRef v = LLVMBuildLoad2(c->b, types[a], cg_gep(c, types[a], arrays[a], at), "");
       bool same = types[a] == LLVMTypeOf(acc[a]);
       b[a] = same ? v : LLVMBuildICmp(c->b, LLVMIntNE, v, LLVMConstNull(types[a]), "");
     }
@@ -87,11 +111,19 @@ static hs_status fold_warps(cg *c, const nest_group *g, LLVMValueRef *acc) {
 
 hs_status gpu_team_fold(cg *c, const nest_group *g, LLVMValueRef *acc) {
   const gpu_code *k = gpu_of(c);
+  u32 team = k->stage->team, across = k->stage->across;
   LLVMValueRef other[NEST_MAX_ACCS], next[NEST_MAX_ACCS];
-  for (u32 with = HS_MIN(k->stage->team, GPU_WARP) / 2; with; with /= 2) {
+  if (across)
+    return meet(c, g, &(meeting){team, team * across, across, k->thread, k->team, NULL}, acc);
+  for (u32 with = HS_MIN(team, GPU_WARP) / 2; with; with /= 2) {
     for (u32 a = 0; a < g->nacc; a++) other[a] = gpu_exchange(c, acc[a], with);
     HS_TRY(cg_apply(c, g, acc, other, next));
     for (u32 a = 0; a < g->nacc; a++) acc[a] = next[a];
   }
-  return k->stage->team > GPU_WARP ? fold_warps(c, g, acc) : HS_GOOD;
+  if (team <= GPU_WARP) return HS_GOOD;
+  LLVMValueRef warp = LLVMBuildUDiv(c->b, k->lane, cg_ixc(c, GPU_WARP), ""),
+               within = LLVMBuildURem(c->b, k->lane, cg_ixc(c, GPU_WARP), ""),
+               first = LLVMBuildICmp(c->b, LLVMIntEQ, within, cg_ixc(c, 0), "");
+  u32 warps = team / GPU_WARP;
+  return meet(c, g, &(meeting){warps, warps, 1, warp, NULL, first}, acc);
 }

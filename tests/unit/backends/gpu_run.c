@@ -56,9 +56,8 @@ static void launch(const char *name, u32 grid, u32 block, const kbufs *b) {
   assert_non_null(k);
   for (u32 n = 0; n < b->n; n++) params[n] = (void *)(uintptr_t)&b->p[n];
   params[b->n] = (void *)(uintptr_t)&b->scratch;
-  hs_status s = emu_launch(k, device,
-                           &(emu_grid){.blocks = {grid, 1, 1}, .threads = {block, 1, 1}}, params,
-                           NULL);
+  hs_status s = emu_launch(k, device, &(emu_grid){.blocks = {grid, 1, 1}, .threads = {block, 1, 1}},
+                           params, NULL);
   if (hs_ok(s)) return;
   show(s, name);
   fail();
@@ -162,7 +161,8 @@ static void reducers(void **state) {
 // Mean and variance of rows, and the normalized row: three loops over a row that is read once.
 static void norms(void **state) {
   (void)state;
-  static const int shapes[][2] = {{9, 1000}, {300, 64}, {40, 2048}, {3, 20000}, {1000, 17}, {2, 30}};
+  static const int shapes[][2] = {{9, 1000},  {300, 64},  {40, 2048},
+                                  {3, 20000}, {1000, 17}, {2, 30}};
   for (size_t k = 0; k < HS_COUNT(shapes); k++) {
     int r = shapes[k][0], n = shapes[k][1];
     char *text = hs_format(
@@ -353,10 +353,10 @@ static void mathematics(void **state) {
   static const struct {
     const char *name;
     double f32, f64;
-  } ops[] = {{"sine", 4, 4},   {"cosine", 4, 4}, {"tan", 4, 4},   {"sinh", 4, 6},
-             {"cosh", 4, 6},   {"asin", 4, 4},   {"acos", 4, 4},  {"asinh", 4, 6},
-             {"acosh", 4, 6},  {"atanh", 4, 6},  {"erf", 4, 3},   {"cbrt", 4, 4},
-             {"exponential", 2, 2}, {"log", 2, 2}, {"tanh", 2, 2}};
+  } ops[] = {{"sine", 4, 4},        {"cosine", 4, 4}, {"tan", 4, 4},  {"sinh", 4, 6},
+             {"cosh", 4, 6},        {"asin", 4, 4},   {"acos", 4, 4}, {"asinh", 4, 6},
+             {"acosh", 4, 6},       {"atanh", 4, 6},  {"erf", 4, 3},  {"cbrt", 4, 4},
+             {"exponential", 2, 2}, {"log", 2, 2},    {"tanh", 2, 2}};
   for (size_t k = 0; k < HS_COUNT(ops); k++)
     for (int wide = 0; wide < 2; wide++) {
       const char *t = wide ? "f64" : "f32";
@@ -376,8 +376,8 @@ static void mathematics(void **state) {
       add(k == 2 ? 0 : 4, true, text);
       hs_free(text);
     }
-  static const char *const small[] = {"f8e4m3fn",   "f8e5m2",     "f8e4m3b11fnuz", "f8e4m3fnuz",
-                                      "f8e5m2fnuz", "f8e3m4",     "f8e4m3",        "f4e2m1fn",
+  static const char *const small[] = {"f8e4m3fn",   "f8e5m2", "f8e4m3b11fnuz", "f8e4m3fnuz",
+                                      "f8e5m2fnuz", "f8e3m4", "f8e4m3",        "f4e2m1fn",
                                       "bf16",       "f16"};
   for (size_t k = 0; k < HS_COUNT(small); k++)
     for (int back = 0; back < 2; back++) {
@@ -392,11 +392,9 @@ static void mathematics(void **state) {
 
 #define GPU(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
-  const struct CMUnitTest tests[] = {GPU(reductions),   GPU(reducers),
-                                     GPU(norms),        GPU(transposes),
-                                     GPU(moves_and_products), GPU(convolutions),
-                                     GPU(scatters),     GPU(sorts),
-                                     GPU(mathematics)};
+  const struct CMUnitTest tests[] = {
+      GPU(reductions),   GPU(reducers), GPU(norms), GPU(transposes), GPU(moves_and_products),
+      GPU(convolutions), GPU(scatters), GPU(sorts), GPU(mathematics)};
   return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
 }
 
