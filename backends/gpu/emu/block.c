@@ -25,7 +25,7 @@
 #ifdef HS_ASAN
 #define STACK_LEAST ((size_t)256 << 10)
 #else
-#define STACK_LEAST ((size_t)32 << 10)
+#define STACK_LEAST ((size_t)36 << 10)
 #endif
 #define HOST_THREADS_MOST 64
 
@@ -208,8 +208,9 @@ static void run_waiting(emu_runner *r) {
   b->threads = r->threads;
   for (u32 k = 0; k < b->nthreads; k++) {
     place(&b->threads[k], b, k);
+    // Not all at the same offset in a page, where they would be in each other's way in the cache.
     emu_fiber_prepare(&b->threads[k].fiber, r->stacks + k * (r->stack_bytes + EMU_STACK_GAP),
-                      r->stack_bytes, thread_main);
+                      r->stack_bytes - k * 320 % EMU_STACK_GAP, thread_main);
   }
   for (;;) {
     bool any = false;
@@ -226,6 +227,7 @@ static void begin_block(emu_block *b, const emu_job *j, u64 number) {
   b->ctaid[1] = (u32)(number / x % y);
   b->ctaid[2] = (u32)(number / x / y);
   memset(b->barriers, 0, sizeof b->barriers);
+  memset(b->meetings, 0, b->nwarps * sizeof *b->meetings);
   if (b->big > UINT32_MAX - 2) {
     if (b->cells) memset(b->cells, 0, b->shared_bytes * sizeof *b->cells);
     b->big = 0;

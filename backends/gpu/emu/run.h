@@ -94,6 +94,14 @@ typedef struct emu_barrier {
   u32 popc;
 } emu_barrier;
 
+// What a warp waits for: the lanes that have come so far. Where masks split a warp, one of its groups.
+typedef struct emu_meeting {
+  const emu_site *site;
+  emu_warp_op op;
+  u32 mask, arrived;
+  const emu_thread *at_barrier;  // the latest of its threads that came to a barrier
+} emu_meeting;
+
 struct emu_block {
   // Compiled code reads these.
   u32 ctaid[3], ntid[3], nctaid[3];
@@ -105,6 +113,7 @@ struct emu_block {
   emu_thread *threads;  // nthreads of them; one when they run one after the other
   emu_fiber host;       // the scheduler
   emu_barrier barriers[EMU_BARRIERS];
+  emu_meeting meetings[EMU_BLOCK_MOST / EMU_LANES];
   u8 *shared;
   size_t shared_bytes;
   emu_cell *cells;                        // shared_bytes of them

@@ -29,18 +29,17 @@ static u32 reduced(u32 op, u32 popc, u32 expected) {
   return op == EMU_POPC ? popc : op == EMU_AND ? popc == expected : popc > 0;
 }
 
-// All threads of a warp come to a barrier that is declared aligned by the same instruction.
+// All threads of a warp come to a barrier that is declared aligned by the same instruction: by that
+// of the one before it.
 static void check_aligned(emu_thread *t, const emu_site *site, u32 id) {
   emu_block *b = t->block;
-  u32 from = t->warp * EMU_LANES, to = HS_MIN(from + EMU_LANES, b->nthreads);
-  for (u32 k = from; k < to; k++) {
-    const emu_thread *o = &b->threads[k];
-    if (o->state != EMU_AT_BARRIER || o->barrier != id || o->site == site) continue;
-    hs_buf text = {0};
-    emu_put_thread(&text, b, k);
-    emu_fault(t, site, EMU_DIVERGED, "arrives at barrier %u at another place than %s of its warp",
-              id, hs_buf_cstr(&text));
-  }
+  const emu_thread *o = b->meetings[t->warp].at_barrier;
+  b->meetings[t->warp].at_barrier = t;
+  if (!o || o->state != EMU_AT_BARRIER || o->barrier != id || o->site == site) return;
+  hs_buf text = {0};
+  emu_put_thread(&text, b, o->index);
+  emu_fault(t, site, EMU_DIVERGED, "arrives at barrier %u at another place than %s of its warp", id,
+            hs_buf_cstr(&text));
 }
 
 u32 emu_barrier_call(emu_thread *t, const emu_site *site, u32 op, u32 id, u32 count, u32 pred) {
@@ -105,41 +104,72 @@ static u32 redux(u32 op, u32 a, u32 b) {
   }
 }
 
-// What lane k gets. lanes: those of the warp.
-static void result_of(emu_thread *lanes, u32 k) {
-  emu_thread *t = &lanes[k];
-  u32 all = 0, match = 0, r = (u32)t->value;
+// ---- results of all lanes that the mask names ---------------------------------------------------
+// Lanes whose value is that of lane k.
+static u32 matches(const emu_thread *lanes, u32 mask, u32 k) {
+  u32 same = 0;
+  for (u32 l = 0; l < EMU_LANES; l++)
+    if (mask >> l & 1) same |= (u32)(lanes[l].value == lanes[k].value) << l;
+  return same;
+}
+
+// One result for all: of a vote or a reduction.
+static u64 common_result(const emu_thread *lanes, u32 mask, emu_warp_op op) {
+  u32 all = 0, r = 0;
   bool first = true;
   for (u32 l = 0; l < EMU_LANES; l++) {
-    if (!(t->mask >> l & 1)) continue;
-    all |= (u32)(lanes[l].value & 1) << l;
-    match |= (u32)(lanes[l].value == t->value) << l;
-    if (t->op >= EMU_REDUX_ADD && t->op <= EMU_REDUX_XOR)
-      r = first ? (u32)lanes[l].value : redux(t->op, r, (u32)lanes[l].value);
+    if (!(mask >> l & 1)) continue;
+    u32 v = (u32)lanes[l].value;
+    all |= (v & 1) << l;
+    r = first ? v : redux(op, r, v);
     first = false;
   }
-  switch (t->op) {
-  case EMU_SHFL_IDX:
-  case EMU_SHFL_UP:
-  case EMU_SHFL_DOWN:
-  case EMU_SHFL_BFLY:
-    t->result = lanes[shuffle_lane(t->op, t->lane, t->b, t->c, &t->pred)].value;
-    break;
-  case EMU_VOTE_ALL: t->result = all == t->mask; break;
-  case EMU_VOTE_ANY: t->result = all != 0; break;
-  case EMU_VOTE_UNI: t->result = all == 0 || all == t->mask; break;
-  case EMU_VOTE_BALLOT: t->result = all; break;
-  case EMU_MATCH_ANY: t->result = match; break;
-  case EMU_MATCH_ALL:
-    t->pred = match == t->mask;
-    t->result = t->pred ? t->mask : 0;
-    break;
-  default: t->result = r; break;
+  switch (op) {
+  case EMU_VOTE_ALL: return all == mask;
+  case EMU_VOTE_ANY: return all != 0;
+  case EMU_VOTE_UNI: return all == 0 || all == mask;
+  case EMU_VOTE_BALLOT: return all;
+  default: return r;
+  }
+}
+
+static void exchange(emu_thread *lanes, u32 mask, emu_warp_op op) {
+  u64 common = op > EMU_SHFL_BFLY && op != EMU_MATCH_ANY && op != EMU_MATCH_ALL
+                   ? common_result(lanes, mask, op)
+                   : 0;
+  for (u32 k = 0; k < EMU_LANES; k++) {
+    emu_thread *t = &lanes[k];
+    if (!(mask >> k & 1)) continue;
+    if (op <= EMU_SHFL_BFLY) {
+      t->result = lanes[shuffle_lane(op, t->lane, t->b, t->c, &t->pred)].value;
+    } else if (op == EMU_MATCH_ANY) {
+      t->result = matches(lanes, mask, k);
+    } else if (op == EMU_MATCH_ALL) {
+      t->pred = matches(lanes, mask, k) == mask;
+      t->result = t->pred ? mask : 0;
+    } else {
+      t->result = common;
+    }
   }
 }
 
 static bool same_place(const emu_thread *a, const emu_thread *b) {
   return a->op == b->op && a->mask == b->mask && (a->site == b->site || a->op == EMU_WARP_SYNC);
+}
+
+// Notes that t has come. Are all here that its mask names?
+static bool all_here(emu_thread *t, const emu_thread *lanes, u32 n) {
+  emu_meeting *m = &t->block->meetings[t->warp];
+  bool joins = m->arrived && m->op == t->op && m->mask == t->mask &&
+               (m->site == t->site || t->op == EMU_WARP_SYNC);
+  u32 here = joins ? m->arrived | 1u << t->lane : 0;
+  for (u32 k = 0; k < n && !joins; k++)
+    if (lanes[k].state == EMU_AT_WARP && same_place(&lanes[k], t)) here |= 1u << k;
+  here &= t->mask;
+  bool all = here == t->mask;
+  if (joins) m->arrived = all ? 0 : here;
+  else if (!m->arrived && !all) *m = (emu_meeting){t->site, t->op, t->mask, here, m->at_barrier};
+  return all;
 }
 
 static void check_mask(emu_thread *t, const emu_site *site, u32 lanes) {
@@ -166,14 +196,12 @@ static void meet(emu_thread *t, const emu_site *site) {
   t->site = site;
   check_mask(t, site, n);
   t->state = EMU_AT_WARP;
-  for (u32 k = 0; k < n; k++)
-    if ((t->mask >> k & 1) && (lanes[k].state != EMU_AT_WARP || !same_place(&lanes[k], t))) {
-      emu_wait(t, EMU_AT_WARP);
-      return;
-    }
+  if (!all_here(t, lanes, n)) {
+    emu_wait(t, EMU_AT_WARP);
+    return;
+  }
   if (t->op == EMU_WARP_SYNC) emu_order_warp(b, t->warp);
-  for (u32 k = 0; k < n; k++)
-    if (t->mask >> k & 1) result_of(lanes, k);
+  else exchange(lanes, t->mask, t->op);
   for (u32 k = 0; k < n; k++)
     if (t->mask >> k & 1) lanes[k].state = EMU_READY;
 }
