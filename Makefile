@@ -32,7 +32,8 @@ OPT_tsan    := -O1 -g -fsanitize=thread -fno-omit-frame-pointer '-Dtarget_clones
 OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS  ?= $(OPT_$(VARIANT))
 # No implicit multiply-add: the evaluator's results must not depend on the compiler's mood.
-BASEFLAGS := $(CSTD) $(WARN) -D_GNU_SOURCE -I. -MMD -MP -fno-math-errno -ffp-contract=off -pthread
+# Objects serve the program and the shared libraries alike; within a library nobody replaces a function of ours.
+BASEFLAGS := $(CSTD) $(WARN) -D_GNU_SOURCE -I. -MMD -MP -fno-math-errno -ffp-contract=off -pthread -fPIC -fno-semantic-interposition
 # Builds for finding faults: assertions trap, and the whole module is verified after every pass that changed it.
 BASEFLAGS += $(if $(filter release tsan,$(VARIANT)),,-DHS_CHECKED=1)
 LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) $(if $(filter tsan,$(VARIANT)),-fsanitize=thread) -pthread
@@ -55,6 +56,7 @@ SRC_backends := $(filter-out backends/emit/% backends/gpu/emu/%,$(wildcard backe
 SRC_profiler := $(wildcard profiler/*.c)
 SRC_viz      := $(wildcard viz/*.c)
 SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c repl/*/*.c))
+SRC_plugin   := $(wildcard plugin/*.c)
 LIB_SRC := $(SRC_core) $(SRC_passes) $(SRC_backends) $(SRC_profiler) $(SRC_viz) $(SRC_repl)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
 DRIVERS := $(patsubst tests/drivers/%.c,%,$(wildcard tests/drivers/*.c))
@@ -66,11 +68,16 @@ FUZZERS := $(filter-out replay,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
-all: $(B)/hlosh $(DRIVERS:%=$(B)/tests/%) $(PLUGINS:%=$(B)/tests/lib%.so)
+all: $(B)/hlosh $(B)/libpjrt_hlosh.so $(DRIVERS:%=$(B)/tests/%) $(PLUGINS:%=$(B)/tests/lib%.so)
 
 $(B)/libhlosh.a: $(LIB_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
+# hlosh as a PJRT plug-in: of the library only what it needs, and one symbol to the outside.
+PLUGIN_OBJ := $(SRC_plugin:%.c=$(B)/%.o)
+$(B)/libpjrt_hlosh.so: $(PLUGIN_OBJ) $(B)/libhlosh.a plugin/exports.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,--gc-sections -Wl,--version-script=plugin/exports.map -o $@ $(PLUGIN_OBJ) $(B)/libhlosh.a $(LIBS)
 $(B)/hlosh: $(B)/repl/main.o $(B)/libhlosh.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)
@@ -113,7 +120,7 @@ $(B)/backends/jax/jax.o: backends/jax/child.py
 $(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
 $(B)/viz/explore_write.o: $(wildcard viz/explorer*.js viz/explorer.css viz/explorer.html)
 
--include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
+-include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(PLUGIN_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 
 unit: $(UNITS:%=$(B)/unit/%) fuzzers
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
@@ -148,7 +155,7 @@ tsan:  ## builds the library and the tests with threads under TSan, in build/tsa
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads build/tsan/unit/backends/par
 fuzz:  ## fuzzes what is read and typed (tests/fuzz), FUZZ_SECONDS (1800) each
 	@sh scripts/fuzz.sh
-C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl tests bench -name '*.[ch]')
+C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl plugin tests bench -name '*.[ch]')
 format:  ## clang-format 14 over all C
 	@clang-format -i $(C_FILES)
 lint:  ## include arrows, forbidden calls, headers that stand alone, format, sizes of folders and files

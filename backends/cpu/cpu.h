@@ -10,6 +10,7 @@
 //   exec.c     runs steps; control flow without round trips
 //   program.c  lowering: HLO -> steps over values, placed and made ready to run
 //   plan.c     the buffers of a program as a plan of memory, for the shell
+//   local.c    the same without a worker, for a process that is a library's user
 //   serve.c    the request handlers, compiled programs by id, measuring
 //
 // In the shell: cpu.c sends text, constants and arguments and receives results. It asks rt/rt.c and
@@ -226,5 +227,10 @@ double cpu_probe_ns(void);
 hs_status cpu_step_run(const cpu_program *, const cpu_step *, void *const *bufs, void *scratch);
 // One execution: arguments are in their area before it, results in theirs after it.
 hs_status cpu_exec_run(cpu_program *);
+// The same, with the arguments of every device in its part of the area.
+hs_status cpu_exec_placed(cpu_program *);
+// One leaf between dense row-major bytes and the physical order of its shape.
+void cpu_place(const hlo_shape *, void *to, const void *row_major);
+void cpu_fetch(const hlo_shape *, void *row_major, const void *from);
 
 #endif

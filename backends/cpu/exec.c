@@ -85,6 +85,32 @@ hs_status cpu_exec_prepare(cpu_program *p) {
   return HS_GOOD;
 }
 
+// ---- arguments and results ----------------------------------------------------------------------
+
+void cpu_place(const hlo_shape *s, void *to, const void *row_major) {
+  if (!hlo_shape_is_array(s)) return;
+  if (hlo_shape_is_row_major(s)) {
+    memcpy(to, row_major, block_leaf_bytes(s));
+    return;
+  }
+  i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
+  hlo_row_major_strides(s->rank, s->dims, a);
+  cpu_strides(s, b);
+  cpu_relayout(to, b, row_major, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+}
+
+void cpu_fetch(const hlo_shape *s, void *row_major, const void *from) {
+  if (!hlo_shape_is_array(s)) return;
+  if (hlo_shape_is_row_major(s)) {
+    memcpy(row_major, from, block_leaf_bytes(s));
+    return;
+  }
+  i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
+  cpu_strides(s, a);
+  hlo_row_major_strides(s->rank, s->dims, b);
+  cpu_relayout(row_major, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+}
+
 // ---- moving -------------------------------------------------------------------------------------
 
 enum { COPY_CHUNK = 256 << 10 };
@@ -363,13 +389,15 @@ double cpu_probe_ns(void) {
 }
 
 hs_status cpu_exec_run(cpu_program *p) {
+  for (u32 d = 1; p->here && d < p->ndevices; d++)  // all have the first one's arguments
+    memcpy((char *)p->area[AREA_ARGS] + d * p->area_stride[AREA_ARGS], p->area[AREA_ARGS],
+           p->arg_bytes);
+  return cpu_exec_placed(p);
+}
+
+hs_status cpu_exec_placed(cpu_program *p) {
   if (p->swaps) reset_addresses(p);
-  for (u32 d = 0; p->here && d < p->ndevices; d++) {
-    p->here[d] = true;
-    if (d)  // all have the first one's arguments
-      memcpy((char *)p->area[AREA_ARGS] + d * p->area_stride[AREA_ARGS], p->area[AREA_ARGS],
-             p->arg_bytes);
-  }
+  for (u32 d = 0; p->here && d < p->ndevices; d++) p->here[d] = true;
   HS_TRY(run_block(p, &p->entry));
   for (u32 d = p->ndevices; d-- > 0;) {  // the first one's addresses stay
     p->addr = p->addr_of[d];

@@ -150,41 +150,18 @@ hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
 
 // ---- run ----------------------------------------------------------------------------------------
 
-void cpu_leaf_in(const hlo_shape *s, void *to, const void *from) {
-  if (!hlo_shape_is_array(s)) return;
-  if (hlo_shape_is_row_major(s)) {
-    memcpy(to, from, block_leaf_bytes(s));
-    return;
-  }
-  i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
-  hlo_row_major_strides(s->rank, s->dims, a);
-  cpu_strides(s, b);
-  cpu_relayout(to, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+// One argument leaf from the shared block (row-major) to its area (physical order).
+static void place_argument(const cpu_program *p, u32 k, const char *from) {
+  cpu_place(p->arg_shape[k], (char *)p->area[1] + p->arg_offset[k], from);
 }
 
-void cpu_leaf_out(const hlo_shape *s, void *to, const void *from) {
-  if (!hlo_shape_is_array(s)) return;
-  if (hlo_shape_is_row_major(s)) {
-    memcpy(to, from, block_leaf_bytes(s));
-    return;
-  }
-  i64 a[HLO_MAX_RANK], b[HLO_MAX_RANK];
-  cpu_strides(s, a);
-  hlo_row_major_strides(s->rank, s->dims, b);
-  cpu_relayout(to, b, from, a, s->rank, s->dims, hlo_dtype_storage(s->dtype));
+static void fetch_result(const cpu_program *p, u32 k, char *to) {
+  cpu_fetch(p->out_shape[k], to, p->addr[p->values.v[p->out_value[k]].slot]);
 }
 
 void cpu_leaf_offsets(u32 n, const hlo_shape *const *leaf, size_t *at) {
   at[0] = 0;
   for (u32 k = 0; k < n; k++) at[k + 1] = at[k] + block_align(block_leaf_bytes(leaf[k]));
-}
-
-static void place_argument(const cpu_program *p, u32 k, const char *from) {
-  cpu_leaf_in(p->arg_shape[k], (char *)p->area[1] + p->arg_offset[k], from);
-}
-
-static void fetch_result(const cpu_program *p, u32 k, char *to) {
-  cpu_leaf_out(p->out_shape[k], to, p->addr[p->values.v[p->out_value[k]].slot]);
 }
 
 typedef struct run_request {

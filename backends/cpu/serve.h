@@ -25,9 +25,6 @@ void cpu_request_answer(const cpu_request *, const cpu_program *,
                         const char *(*kind)(const cpu_step *), hs_buf *reply);
 const char *cpu_step_kind_text(const cpu_step *);  // "row-reduce", "sort (radix)", "evaluator"
 
-// A leaf between its block (row-major) and the order that its shape asks for.
-void cpu_leaf_in(const hlo_shape *, void *to, const void *from);
-void cpu_leaf_out(const hlo_shape *, void *to, const void *from);
 // Where each of n leaves begins in a block; the end is the last of n + 1 numbers.
 void cpu_leaf_offsets(u32 n, const hlo_shape *const *leaf, size_t *at);
 

@@ -84,7 +84,7 @@ static hs_status place_argument(const run_request *x, u32 k) {
   if (n == 0 || !hlo_shape_is_array(s)) return HS_GOOD;
   if (hlo_shape_is_row_major(s)) return gpu_upload(g->dev, to, from, n);
   char *t = hs_alloc(n);
-  cpu_leaf_in(s, t, from);
+  cpu_place(s, t, from);
   hs_status st = gpu_upload(g->dev, to, t, n);
   hs_free(t);
   return st;
@@ -98,7 +98,7 @@ static hs_status fetch_result(const gpu_program *g, u32 k, char *to) {
   if (hlo_shape_is_row_major(s)) return gpu_download(g->dev, to, from, n);
   char *t = hs_alloc(n);
   hs_status st = gpu_download(g->dev, t, from, n);
-  if (hs_ok(st)) cpu_leaf_out(s, to, t);
+  if (hs_ok(st)) cpu_fetch(s, to, t);
   hs_free(t);
   return st;
 }

@@ -1,0 +1,119 @@
+// local.c — the cpu backend in the calling process. See local.h.
+//
+// One lock is held while code is generated or runs: the pool of threads, OpenMP's threads and what
+// the libraries keep are one per process. Denormals are flushed while a program runs, as in a
+// worker, and the caller's mode is put back.
+#include "backends/cpu/local.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "backends/cpu/cpu.h"
+
+struct cpu_local {
+  cpu_program *p;
+  u32 threads;
+  backend_compiled figures;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+#if defined(__x86_64__)
+typedef u32 float_mode;
+static float_mode save_mode(void) { return _mm_getcsr(); }
+static void set_mode(float_mode m) { _mm_setcsr(m); }
+#elif defined(__aarch64__)
+typedef u64 float_mode;
+static float_mode save_mode(void) {
+  u64 m;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(m));
+  return m;
+}
+static void set_mode(float_mode m) { __asm__ volatile("msr fpcr, %0" ::"r"(m)); }
+#else
+typedef int float_mode;
+static float_mode save_mode(void) { return 0; }
+static void set_mode(float_mode m) { (void)m; }
+#endif
+
+static float_mode enter(u32 threads) {
+  pthread_mutex_lock(&lock);
+  float_mode was = save_mode();
+  cpu_par_begin(threads);
+  return was;
+}
+
+// The pool's threads go to sleep by themselves, soon.
+static void leave(float_mode was) {
+  set_mode(was);
+  pthread_mutex_unlock(&lock);
+}
+
+// Whether some instruction is about devices.
+static bool tells_devices_apart(const hlo_module *m) {
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      if (cpu_called_of(i) == CPU_CALLED_DEVICES) return true;
+  return false;
+}
+
+hs_status cpu_local_compile(const hlo_module *m, const cpu_local_options *o, cpu_local **out) {
+  *out = NULL;
+  HS_TRY(backend_check_module(backend_find("cpu"), m));
+  cpu_local *l = hs_calloc(1, sizeof *l);
+  l->threads = o->threads;
+  u64 t0 = hs_now_ns();
+  float_mode was = enter(l->threads);
+  const cpu_lower_options lo = {.one_device = o->few_devices && !tells_devices_apart(m),
+                                .threads = cpu_par_threads()};
+  hs_status s = cpu_lower(m, &lo, &l->p);
+  leave(was);
+  if (!hs_ok(s)) {
+    hs_free(l);
+    return s;
+  }
+  backend_compiled *f = &l->figures;
+  f->compile_ms = (double)(hs_now_ns() - t0) / 1e6;
+  f->argument_bytes = (i64)l->p->arg_bytes;
+  f->output_bytes = (i64)(l->p->out_bytes + l->p->alias_bytes);
+  f->alias_bytes = (i64)l->p->alias_bytes;
+  f->temp_bytes = (i64)l->p->temp_bytes;
+  f->peak_bytes = f->argument_bytes + f->output_bytes - f->alias_bytes + f->temp_bytes;
+  f->fallbacks = l->p->fallbacks;
+  f->nkernels = (u32)l->p->kernels.n;
+  return *out = l, HS_GOOD;
+}
+
+u32 cpu_local_devices(const cpu_local *l) { return l->p->ndevices; }
+const backend_compiled *cpu_local_figures(const cpu_local *l) { return &l->figures; }
+
+hs_status cpu_local_run(cpu_local *l, const void *const *args, void *const *results) {
+  enum { ARGUMENTS = 1 };
+  cpu_program *p = l->p;
+  float_mode was = enter(l->threads);
+  for (u32 d = 0; d < p->ndevices; d++)
+    for (u32 k = 0; k < p->nargs; k++)
+      cpu_place(p->arg_shape[k],
+                (char *)p->area[ARGUMENTS] + d * p->area_stride[ARGUMENTS] + p->arg_offset[k],
+                args[d * p->nargs + k]);
+  hs_status s = cpu_exec_placed(p);
+  for (u32 d = 0; hs_ok(s) && d < p->ndevices; d++)
+    for (u32 k = 0; k < p->nouts; k++) {
+      void *to = results[d * p->nouts + k];
+      if (to) cpu_fetch(p->out_shape[k], to, p->addr_of[d][p->values.v[p->out_value[k]].slot]);
+    }
+  leave(was);
+  return s;
+}
+
+void cpu_local_free(cpu_local *l) {
+  if (!l) return;
+  pthread_mutex_lock(&lock);
+  cpu_program_free(l->p);
+  pthread_mutex_unlock(&lock);
+  hs_free(l);
+}

@@ -1,0 +1,32 @@
+// local.h — the cpu backend in the calling process, without a worker: for libraries, whose user
+// has decided to run compiled code (hlosh as a PJRT plug-in, libhlosh). The shell never does.
+//
+// A program is compiled once and run any number of times, from any thread; the pool of threads is
+// one per process, so that programs run one after the other. The floating-point mode of the calling
+// thread is as before after each call.
+#ifndef CPU_LOCAL_H
+#define CPU_LOCAL_H
+
+#include "backends/backend.h"
+
+typedef struct cpu_local cpu_local;
+
+typedef struct cpu_local_options {
+  u32 threads;  // 0: all cores
+  // a module in which nothing tells devices apart is run as by one device, whatever it says
+  bool few_devices;
+} cpu_local_options;
+
+// Compiles a module as it is (passes have been run). The module must outlive the program.
+// E_UNSUPPORTED, E_NO_MEMORY, ...
+hs_status cpu_local_compile(const hlo_module *, const cpu_local_options *, cpu_local **out);
+// Devices that the program stands for; each has arguments and results of its own.
+u32 cpu_local_devices(const cpu_local *);
+// Figures; owned by the program.
+const backend_compiled *cpu_local_figures(const cpu_local *);
+// Runs it. args[d * n + k]: bytes of leaf k of the arguments of device d, dense and row-major;
+// results likewise, NULL for what nobody wants.
+hs_status cpu_local_run(cpu_local *, const void *const *args, void *const *results);
+void cpu_local_free(cpu_local *);
+
+#endif

@@ -1,0 +1,33 @@
+"""hlosh as a platform of JAX: put the folder above `jax_plugins` into PYTHONPATH (or install the wheel) and set
+JAX_PLATFORMS=hlosh.
+
+HLOSH_PJRT_PLUGIN names the library (libpjrt_hlosh.so); else it is looked for beside this file, in build/ of the source tree,
+and in the lib folders of common prefixes. HLOSH_DEVICES=n makes n virtual devices. HLOSH_JOURNAL=DIR keeps every compiled
+module as a session of the shell."""
+import os
+from pathlib import Path
+
+LIBRARY = "libpjrt_hlosh.so"
+
+
+def library_path():
+    named = os.environ.get("HLOSH_PJRT_PLUGIN")
+    if named:
+        return named
+    here = Path(__file__).resolve().parent
+    places = [here, *(p / "build" for p in here.parents), *(p / "lib" for p in here.parents), Path("/usr/local/lib"), Path("/usr/lib")]
+    for place in places:
+        if (place / LIBRARY).is_file():
+            return str(place / LIBRARY)
+    raise FileNotFoundError(f"{LIBRARY} is not found; HLOSH_PJRT_PLUGIN can name it")
+
+
+def initialize():
+    """Called by JAX when it looks for plug-ins."""
+    from jax._src import xla_bridge
+    from jax._src.interpreters import mlir
+    xla_bridge.register_plugin("hlosh", priority=500, library_path=library_path(), options={})
+    # JAX donates arguments on platforms that it lists by name
+    platforms = getattr(mlir, "_platforms_with_donation", None)
+    if isinstance(platforms, list) and "hlosh" not in platforms:
+        platforms.append("hlosh")

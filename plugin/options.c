@@ -1,0 +1,70 @@
+// options.c — CompileOptionsProto: how many replicas and partitions, on which devices. What says
+// how XLA compiles says nothing here.
+#include "plugin/plugin.h"
+
+#include "core/proto/wire.h"
+
+enum { BUILD_OPTIONS = 3, TUPLED = 2 };                             // of CompileOptionsProto
+enum { DEVICE = 1, REPLICAS = 4, PARTITIONS = 5, ASSIGNMENT = 9 };  // of ExecutableBuildOptions
+enum { COLUMNS = 3, IDS = 1 };  // of DeviceAssignmentProto, and of its columns
+
+typedef struct column {
+  u32 partition, row;
+  const plug_options *o;
+  u32 *to;
+  u32 ndevices;
+  bool bad;
+} column;
+
+static void take(void *arg, i64 id) {
+  column *c = arg;
+  if (id < 0 || id >= (i64)c->ndevices || c->row >= c->o->replicas ||
+      c->partition >= c->o->partitions) {
+    c->bad = true;
+    return;
+  }
+  c->to[c->row++ * c->o->partitions + c->partition] = (u32)id;
+}
+
+// One column a partition, its rows the replicas.
+static pj_error *read_assignment(pb m, const pj_client *client, plug_options *o) {
+  column c = {.o = o, .ndevices = client->n};
+  pb_field f;
+  c.to = o->devices = hs_calloc((size_t)o->replicas * o->partitions, sizeof *o->devices);
+  while (pb_next(&m, &f)) {
+    if (f.num != COLUMNS || f.wire != 2) continue;
+    c.row = 0;
+    (void)pb_each_int(f.sub, IDS, take, &c);
+    c.bad |= c.row != o->replicas;
+    c.partition++;
+  }
+  if (c.bad || m.bad || c.partition != o->partitions)
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: the device assignment does not fit %u devices",
+                     client->n);
+  return NULL;
+}
+
+pj_error *plug_options_read(const char *p, size_t n, const pj_client *client, plug_options *out) {
+  *out = (plug_options){.replicas = 1, .partitions = 1};
+  pb m = {(const u8 *)p, (const u8 *)p + n, false};
+  if (n && !pb_valid(m))
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: the compile options are no CompileOptionsProto");
+  pb build = pb_sub(m, BUILD_OPTIONS);
+  i64 replicas = pb_int(build, REPLICAS, 1), partitions = pb_int(build, PARTITIONS, 1);
+  replicas = HS_MAX(replicas, 1);
+  partitions = HS_MAX(partitions, 1);
+  if (replicas > client->n || partitions > client->n || replicas * partitions > client->n)
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: %lld replicas and %lld partitions on %u devices",
+                     (long long)replicas, (long long)partitions, client->n);
+  out->tupled = pb_int(m, TUPLED, 0) != 0;
+  out->replicas = (u32)replicas;
+  out->partitions = (u32)partitions;
+  pb_field f;
+  if (pb_get(build, ASSIGNMENT, &f) && f.wire == 2) return read_assignment(f.sub, client, out);
+  u32 all = out->replicas * out->partitions;
+  out->devices = hs_calloc(all, sizeof *out->devices);
+  i64 ordinal = pb_int(build, DEVICE, -1);
+  for (u32 k = 0; k < all; k++) out->devices[k] = k;
+  if (all == 1 && ordinal >= 0 && ordinal < (i64)client->n) out->devices[0] = (u32)ordinal;
+  return NULL;
+}
