@@ -1,6 +1,6 @@
 // buffer.c — buffers: dense row-major bytes on the host, shared by reference between a buffer,
-// the programs that read it, and who holds its pointer. Deleting a buffer, or giving it away, drops its
-// reference; the bytes live as long as somebody has one.
+// the programs that read it, and who holds its pointer. Deleting a buffer, or giving it away,
+// drops its reference; the bytes live as long as somebody has one.
 #include "plugin/plugin.h"
 
 #include "backends/block.h"

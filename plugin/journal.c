@@ -1,5 +1,6 @@
 // journal.c — HLOSH_JOURNAL=DIR: each compiled module as it was sent (NNNN_NAME.mlirbc or
-// .hlo.pb), and a session that loads it (NNNN_NAME.hlosh), to be opened later: hlosh -f DIR/0003_jit_f.hlosh.
+// .hlo.pb), and a session that loads it (NNNN_NAME.hlosh), to be opened later by
+// hlosh -f DIR/0003_jit_f.hlosh.
 #include "plugin/plugin.h"
 
 #include "core/base/file.h"

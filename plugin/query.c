@@ -6,6 +6,7 @@
 #include "core/analysis/cost.h"
 #include "core/proto/proto.h"
 #include "core/proto/wire.h"
+#include "core/proto/write.h"
 
 // ---- loaded programs ----------------------------------------------------------------------------
 pj_error *plug_LoadedExecutable_Destroy(void *args) {
@@ -231,6 +232,26 @@ pj_error *plug_Executable_GetCompiledMemoryStats(void *args) {
   return NULL;
 }
 
+// The shardings of the entry, from which a caller learns what its results are: every part has one,
+// and where nothing is said every device has all of it.
+static void put_shardings(const pj_executable *e, hs_buf *m) {
+  enum { PARAMETERS = 14, RESULT = 16 };
+  static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
+  const hlo_computation *c = e->given->entry;
+  if (e->partitions < 2) return;
+  for (u32 k = 0; k < c->nparams; k++) {
+    const hlo_sharding *s = hlo_attr_ptr(c->params[k], HLO_ATTR_SHARDING);
+    proto_put_sharding(m, PARAMETERS, s ? s : &whole);
+  }
+  const hlo_sharding *s = hlo_attr_ptr(c->root, HLO_ATTR_SHARDING);
+  u32 n = hlo_shape_is_tuple(c->root->shape) ? c->root->shape->nelems : 0;
+  const hlo_sharding **parts = hs_calloc(n + 1, sizeof *parts);
+  for (u32 k = 0; k < n; k++) parts[k] = &whole;
+  hlo_sharding all = {.type = HLO_SH_TUPLE, .nchildren = n, .children = parts};
+  proto_put_sharding(m, RESULT, s ? s : n ? &all : &whole);
+  hs_free(parts);
+}
+
 // HloModuleProtoWithConfig: the module, and of its configuration the layout of the entry, which is
 // the module's field 4, and the numbers of devices.
 static hs_status write_proto(pj_executable *e) {
@@ -239,6 +260,7 @@ static hs_status write_proto(pj_executable *e) {
   hs_buf m = {0};
   hs_status s = hlo_proto_write(&m, e->given, false);
   if (hs_ok(s)) {
+    put_shardings(e, &m);
     pb_put_bytes(&e->proto, MODULE, m.p, m.n);
     hs_str layout = pb_str((pb){(const u8 *)m.p, (const u8 *)m.p + m.n, false}, SIGNATURE);
     size_t mark = pb_begin(&e->proto);

@@ -35,6 +35,13 @@ typedef enum kind {
   SUB_AXIS,
   AXIS,
   MESH_AXES,
+  NAMES,
+  MESH_AXIS,
+  MESH,
+  AXIS_REF,
+  DIMENSION,
+  SHARDING,
+  SHARDINGS,
   TEXT,     // not encoded: its text
   FOREIGN,  // of a dialect that says nothing to HLO
 } kind;
@@ -49,6 +56,7 @@ typedef struct row {
 static const row rows[] = {
 #define BUILTIN "builtin"
 #define VHLO "vhlo"
+#define SDY "sdy"
 #define BC_ATTR(dialect, number, kind, text) {dialect, number, kind, text},
 #include "core/mlir/bytecode.def"
 #undef BC_ATTR
@@ -69,10 +77,13 @@ static const row *row_of(mlir_bc *B, const bc_entry *e, bc_at *c) {
   u64 number;
   *c = e->at;
   if (!e->custom) return &text;
-  if (!hs_str_eq(dialect, HS_STR(BUILTIN)) && !hs_str_eq(dialect, HS_STR(VHLO))) return &foreign;
+  bool sdy = hs_str_eq(dialect, HS_STR(SDY));
+  if (!sdy && !hs_str_eq(dialect, HS_STR(BUILTIN)) && !hs_str_eq(dialect, HS_STR(VHLO)))
+    return &foreign;
   if (!bc_varint(B, c, &number)) return NULL;
   for (size_t k = 0; k < HS_COUNT(rows); k++)
     if (rows[k].number == number && hs_str_eq(dialect, hs_str_of(rows[k].dialect))) return &rows[k];
+  if (sdy) return &foreign;  // rules of propagation
   bc_bad(B, e->at.p, "attribute %llu of dialect '%.*s' is not known", (unsigned long long)number,
          (int)HS_MIN(dialect.n, 40u), dialect.p);
   return NULL;
@@ -263,15 +274,16 @@ static bool put_next(mlir_bc *B, bc_at *c, hs_buf *out) {
   return bc_index(B, c, B->nattrs, "attribute", &k) && put_attr(B, out, k, BC_ATTR);
 }
 
-static bool put_array(mlir_bc *B, bc_at *c, hs_buf *out) {
+// A list of attributes.
+static bool put_some(mlir_bc *B, bc_at *c, hs_buf *out, const char *open, const char *close) {
   u32 n;
   if (!bc_count(B, c, &n)) return false;
-  hs_buf_putc(out, '[');
+  hs_buf_puts(out, open);
   for (u32 k = 0; k < n; k++) {
     if (k) hs_buf_puts(out, ", ");
     if (!put_next(B, c, out)) return false;
   }
-  return hs_buf_putc(out, ']'), true;
+  return hs_buf_puts(out, close), true;
 }
 
 static bool put_dict(mlir_bc *B, u32 index, hs_buf *out) {
@@ -363,6 +375,75 @@ static bool put_mesh_axes(mlir_bc *B, bc_at *c, hs_buf *out) {
   return hs_buf_putc(out, '>'), true;
 }
 
+// ---- Shardy -------------------------------------------------------------------------------------
+// "x"=2
+static bool put_mesh_axis(mlir_bc *B, bc_at *c, hs_buf *out) {
+  hs_str name;
+  i64 size;
+  if (!bc_string(B, c, &name) || !bc_signed(B, c, &size)) return false;
+  put_quoted(out, name);
+  return hs_buf_printf(out, "=%lld", (long long)size), true;
+}
+
+// #sdy.mesh<["x"=2], device_ids=[1, 0]>
+static bool put_mesh(mlir_bc *B, bc_at *c, hs_buf *out) {
+  if (!put_some(B, c, out, "#sdy.mesh<[", "]")) return false;
+  hs_buf ids = {0};
+  bool ok = put_signed_list(B, c, &ids);
+  if (ok && ids.n > 2) hs_buf_printf(out, ", device_ids=%s", hs_buf_cstr(&ids));
+  hs_buf_free(&ids);
+  return hs_buf_putc(out, '>'), ok;
+}
+
+// "x", "x":(1)2
+static bool put_axis_ref(mlir_bc *B, bc_at *c, hs_buf *out) {
+  hs_str name;
+  u64 part;
+  const char *at = c->p;
+  if (!bc_string(B, c, &name) || !bc_varint(B, c, &part)) return false;
+  put_quoted(out, name);
+  if (!(part & 1)) return true;
+  hs_buf_putc(out, ':');
+  if (part >> 1 >= B->nattrs) return bc_bad(B, at, "part of an axis that is no attribute");
+  return put_attr(B, out, (u32)(part >> 1), BC_ATTR);
+}
+
+// {"x", ?}p1
+static bool put_dimension(mlir_bc *B, bc_at *c, hs_buf *out) {
+  u8 closed;
+  if (!put_some(B, c, out, "{", "") || !bc_byte(B, c, &closed)) return false;
+  if (!closed) hs_buf_puts(out, out->p[out->n - 1] == '{' ? "?" : ", ?");
+  return hs_buf_putc(out, '}'), true;
+}
+
+// #sdy.sharding<@mesh, [{"x"}, {}], replicated={"y"}>, of values <..> only
+static bool put_sharding(mlir_bc *B, bc_at *c, hs_buf *out, bc_style style) {
+  hs_buf list = {0};
+  hs_buf_puts(out, style == BC_STRUCT ? "<" : "#sdy.sharding<");
+  bool ok = put_next(B, c, out) && put_some(B, c, out, ", [", "]") &&
+            put_some(B, c, &list, ", replicated={", "}");
+  if (ok && !strchr(hs_buf_cstr(&list), '"')) list.n = 0;
+  if (ok) hs_buf_put(out, list.p ? list.p : "", list.n);
+  list.n = 0;
+  if (ok && c->p < c->end) ok = put_some(B, c, &list, ", unreduced={", "}");
+  if (ok) hs_buf_put(out, list.p ? list.p : "", list.n);
+  hs_buf_free(&list);
+  return hs_buf_putc(out, '>'), ok;
+}
+
+// #sdy.sharding_per_value<[<..>, <..>]>, of a property [<..>, <..>] only
+static bool put_shardings(mlir_bc *B, bc_at *c, hs_buf *out, bc_style style) {
+  u32 n, k;
+  if (!bc_count(B, c, &n)) return false;
+  hs_buf_puts(out, style == BC_STRUCT ? "[" : "#sdy.sharding_per_value<[");
+  while (n--) {
+    if (out->p[out->n - 1] != '[') hs_buf_puts(out, ", ");
+    if (!bc_index(B, c, B->nattrs, "attribute", &k) || !put_attr(B, out, k, BC_STRUCT))
+      return false;
+  }
+  return hs_buf_puts(out, style == BC_STRUCT ? "]" : "]>"), true;
+}
+
 static bool put_string(mlir_bc *B, bc_at *c, hs_buf *out) {
   hs_str s;
   if (!bc_string(B, c, &s)) return false;
@@ -371,8 +452,15 @@ static bool put_string(mlir_bc *B, bc_at *c, hs_buf *out) {
 
 // A symbol's name is a string attribute.
 static bool put_symbol(mlir_bc *B, bc_at *c, hs_buf *out) {
+  u32 k;
+  hs_str name;
+  if (!bc_index(B, c, B->nattrs, "attribute", &k) || !bc_attr_string(B, k, &name)) return false;
+  bool plain = name.n > 0;
+  for (size_t j = 0; j < name.n; j++) plain &= hlo_is_ch(name.p[j], HLO_CH_IDENT);
   hs_buf_putc(out, '@');
-  return put_next(B, c, out);
+  if (plain) hs_buf_put(out, name.p, name.n);
+  else put_quoted(out, name);
+  return true;
 }
 
 static bool put_custom(mlir_bc *B, hs_buf *out, u32 index, bc_style style) {
@@ -384,7 +472,7 @@ static bool put_custom(mlir_bc *B, hs_buf *out, u32 index, bc_style style) {
   u32 k;
   if (!r) return false;
   switch (r->kind) {
-  case ARRAY: return put_array(B, &c, out);
+  case ARRAY: return put_some(B, &c, out, "[", "]");
   case DICT: return put_dict(B, index, out);
   case STRING: return put_string(B, &c, out);
   case SYMBOL: return put_symbol(B, &c, out);
@@ -423,6 +511,13 @@ static bool put_custom(mlir_bc *B, hs_buf *out, u32 index, bc_style style) {
   case SUB_AXIS: return put_sub_axis(B, &c, out);
   case AXIS: return put_axis(B, &c, out);
   case MESH_AXES: return put_mesh_axes(B, &c, out);
+  case NAMES: return put_some(B, &c, out, "{", "}");
+  case MESH_AXIS: return put_mesh_axis(B, &c, out);
+  case MESH: return put_mesh(B, &c, out);
+  case AXIS_REF: return put_axis_ref(B, &c, out);
+  case DIMENSION: return put_dimension(B, &c, out);
+  case SHARDING: return put_sharding(B, &c, out, style);
+  case SHARDINGS: return put_shardings(B, &c, out, style);
   case FOREIGN: {
     hs_str dialect = B->dialects[e->dialect];
     return hs_buf_printf(out, "#%.*s.encoded", (int)HS_MIN(dialect.n, 80u), dialect.p), true;

@@ -18,6 +18,16 @@ static const op_row ops[] = {
 #undef VHLO_OP
 };
 
+// Operations without versions, of other dialects.
+typedef struct other_row {
+  const char *dialect, *name, *attrs;
+} other_row;
+static const other_row others[] = {
+#define VHLO_OTHER(dialect, name, attrs) {dialect, name, attrs},
+#include "core/mlir/vhlo.def"
+#undef VHLO_OTHER
+};
+
 // An attribute that the text has as a struct: of these operations, under this name.
 typedef struct struct_row {
   const char *ops, *name, *mnemonic, *keys;
@@ -62,6 +72,18 @@ static bool dialect_is(const mlir_bc *B, const bc_name *n, const char *name) {
   return hs_str_eq(B->dialects[n->dialect], hs_str_of(name));
 }
 
+// The names of the operation's attributes; NULL: it is not known.
+static const char *attrs_of(const mlir_bc *B, const bc_name *n) {
+  if (dialect_is(B, n, "vhlo")) {
+    const op_row *row = bsearch(&n->name, ops, HS_COUNT(ops), sizeof *ops, by_name);
+    return row ? row->attrs : NULL;
+  }
+  for (size_t k = 0; k < HS_COUNT(others); k++)
+    if (dialect_is(B, n, others[k].dialect) && hs_str_eq(n->name, hs_str_of(others[k].name)))
+      return others[k].attrs;
+  return NULL;
+}
+
 static bool unknown_op(mlir_bc *B, const raw_op *op) {
   hs_str dialect = B->dialects[op->name->dialect];
   bc_bad(B, op->at, "operation '%.*s.%.*s' is not known", (int)HS_MIN(dialect.n, 40u), dialect.p,
@@ -89,9 +111,8 @@ static bool in_list(const char *list, hs_str word) {
 // The properties: one attribute each, in the order of the names.
 static bool read_properties(mlir_bc *B, raw_op *op, u32 index) {
   bc_at c = B->props[index];
-  bool module = dialect_is(B, op->name, "builtin");
-  const op_row *row = bsearch(&op->name->name, ops, HS_COUNT(ops), sizeof *ops, by_name);
-  const char *list = module ? "sym_name sym_visibility" : row->attrs;
+  bool module = hs_str_eq(op->plain, HS_STR("module"));
+  const char *list = module ? "sym_name sym_visibility" : attrs_of(B, op->name);
   bc_pair *v = HS_NEW_ARRAY(&B->R->arena, bc_pair, op->nattrs + 32);
   u32 n = op->nattrs;
   for (u32 k = 0; k < n; k++) v[k] = op->attrs[k];
@@ -231,18 +252,25 @@ static bool is_missing(mlir_bc *B, const raw_op *op, const bc_pair *a, mlir_span
   return !other || !bc_attr_text(B, other->value, BC_ATTR, &s) || is_default(s);
 }
 
+// An attribute of a dialect that says nothing to HLO.
+static bool is_encoded(mlir_span s) {
+  return s.n > 9 && *s.p == '#' && !memcmp(s.p + s.n - 8, ".encoded", 8);
+}
+
 static bool push_attrs(mlir_bc *B, const raw_op *op) {
   bool vhlo = dialect_is(B, op->name, "vhlo");
   bool conv = vhlo && (hs_str_eq(op->plain, HS_STR("convolution")) ||
                        hs_str_eq(op->plain, HS_STR("dynamic_conv")));
-  bool constant = vhlo && hs_str_eq(op->plain, HS_STR("constant"));
+  bool sdy = dialect_is(B, op->name, "sdy");
+  bool constant = (vhlo || sdy) && hs_str_eq(op->plain, HS_STR("constant"));
   for (u32 k = 0; k < op->nattrs; k++) {
     const bc_pair *a = &op->attrs[k];
     mlir_span s;
     if (vhlo && is_part(op->plain, a->name, conv)) continue;
-    bc_style style = constant && hs_str_eq(a->name, HS_STR("value")) ? BC_VALUE : BC_ATTR;
+    bool value = constant && hs_str_eq(a->name, HS_STR("value"));
+    bc_style style = value ? BC_VALUE : sdy ? BC_STRUCT : BC_ATTR;
     if (!bc_attr_text(B, a->value, style, &s)) return false;
-    if (vhlo && is_missing(B, op, a, s)) continue;
+    if ((vhlo && is_missing(B, op, a, s)) || is_encoded(s)) continue;
     hs_vec_push(&B->R->attrs, ((mlir_attr){a->name, s}));
   }
   for (size_t k = 0; vhlo && k < HS_COUNT(structs); k++)
@@ -306,9 +334,7 @@ static bool read_head(mlir_bc *B, bc_at *c, raw_op *op, u8 *mask) {
   op->name = &B->names[k];
   hs_str name = op->name->name;
   bool vhlo = dialect_is(B, op->name, "vhlo");
-  bool module = dialect_is(B, op->name, "builtin") && hs_str_eq(name, HS_STR("module"));
-  if (!module && (!vhlo || !bsearch(&name, ops, HS_COUNT(ops), sizeof *ops, by_name)))
-    return unknown_op(B, op);
+  if (!attrs_of(B, op->name)) return unknown_op(B, op);
   op->plain = name;
   const char *version = vhlo ? memrchr(name.p, '_', name.n) : NULL;
   if (version) op->plain.n = (size_t)(version - name.p);
@@ -343,13 +369,11 @@ static bool read_results(mlir_bc *B, bc_at *c, mlir_op *op) {
 
 // The name that an operation has in the text, in the arena.
 static hs_str text_name(mlir_bc *B, const raw_op *op) {
-  bool module = dialect_is(B, op->name, "builtin");
+  hs_str dialect = B->dialects[op->name->dialect];
   bool func = hs_str_eq(op->plain, HS_STR("func")) || hs_str_eq(op->plain, HS_STR("call"));
-  char *s = hs_format("%s.%.*s",
-                      module ? "builtin"
-                      : func ? "func"
-                             : "stablehlo",
-                      (int)HS_MIN(op->plain.n, 1000u), op->plain.p);
+  if (dialect_is(B, op->name, "vhlo")) dialect = func ? HS_STR("func") : HS_STR("stablehlo");
+  char *s = hs_format("%.*s.%.*s", (int)dialect.n, dialect.p, (int)HS_MIN(op->plain.n, 1000u),
+                      op->plain.p);
   hs_str out = {hs_arena_strndup(&B->R->arena, s, strlen(s)), strlen(s)};
   hs_free(s);
   return out;
@@ -385,8 +409,14 @@ static bool read_regions(mlir_bc *B, bc_at *c, mlir_op *op) {
     if (id != BC_SECTION_IR) return bc_bad(B, at, "a region in a section of kind %d", id);
     c = &own;
   }
-  for (u64 k = 0; k < flagged >> 1; k++)
-    if (!read_region(B, c, mlir_new_region(B->R, op))) return false;
+  for (u64 k = 0; k < flagged >> 1; k++) {
+    mlir_region *r = mlir_new_region(B->R, op);
+    if (op->row->form == MLIR_FUNC) {  // sees nothing from outside
+      r->parent = NULL;
+      r->depth = 0;
+    }
+    if (!read_region(B, c, r)) return false;
+  }
   B->scope = scope;
   return true;
 }
@@ -400,7 +430,7 @@ static bool set_dict(mlir_bc *B, u32 index, mlir_attrs *out) {
   for (u32 k = 0; k < n; k++) {
     mlir_span s;
     if (!bc_attr_text(B, v[k].value, BC_ATTR, &s)) return false;
-    hs_vec_push(&B->R->attrs, ((mlir_attr){v[k].name, s}));
+    if (!is_encoded(s)) hs_vec_push(&B->R->attrs, ((mlir_attr){v[k].name, s}));
   }
   mlir_set_attrs(B->R, out, from);
   return true;
@@ -466,12 +496,31 @@ static bool begin_module(mlir_bc *B, const raw_op *raw) {
   return true;
 }
 
+// Between VHLO's types and others: the same value.
+static bool is_cast(const mlir_bc *B, const raw_op *op) {
+  return dialect_is(B, op->name, "builtin") &&
+         hs_str_eq(op->plain, HS_STR("unrealized_conversion_cast"));
+}
+
+static bool read_cast(mlir_bc *B, bc_at *c, const raw_op *raw, u8 mask, region_values *values) {
+  mlir_op *op = mlir_new_op(B->R, HS_STR("builtin.unrealized_conversion_cast"), raw->at);
+  if (mask & HAS_RESULTS && !read_results(B, c, op)) return false;
+  if (mask & HAS_OPERANDS && !read_operands(B, c, op)) return false;
+  if (B->version >= 3 && mask & HAS_USE_ORDERS && !skip_use_orders(B, c, op->nres)) return false;
+  if (mask & (HAS_REGIONS | HAS_SUCCESSORS) || op->nops != op->nres)
+    return bc_bad(B, raw->at, "a cast that is not one of values");
+  for (u32 k = 0; k < op->nres; k++)
+    if (!define(B, values, op->ops[k], 1, raw->at)) return false;
+  return true;
+}
+
 static bool read_op(mlir_bc *B, bc_at *c, region_values *values) {
   mlir_reader *R = B->R;
   raw_op raw;
   u8 mask;
   if (hs_interrupted()) return hlo_lex_status(&R->lex, hs_stopped(), c->p);
   if (!read_head(B, c, &raw, &mask)) return false;
+  if (is_cast(B, &raw)) return read_cast(B, c, &raw, mask, values);
   hs_str name = text_name(B, &raw);
   if (!recompose(B, &raw, &name)) return false;
   mlir_op *op = mlir_new_op(R, name, raw.at);
@@ -489,9 +538,6 @@ static bool read_op(mlir_bc *B, bc_at *c, region_values *values) {
     return hlo_lex_error(&R->lex, HS_E_NO_HLO, raw.at,
                          "branches between blocks have no form in HLO");
   if (B->version >= 3 && mask & HAS_USE_ORDERS && !skip_use_orders(B, c, op->nres)) return false;
-  if (func) {  // sees no values from outside: the tree's regions begin anew
-    op->parent = NULL;
-  }
   if (mask & HAS_REGIONS && !read_regions(B, c, op)) return false;
   if (func && !finish_func(B, &raw, op)) return false;
   if (!define(B, values, op->res, op->nres, raw.at)) return false;

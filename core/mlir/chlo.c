@@ -23,19 +23,43 @@ DEFINE_UNARY(negate, HLO_NEGATE)
 DEFINE_UNARY(flr, HLO_FLOOR)
 DEFINE_UNARY(natural_log, HLO_LOG)
 DEFINE_UNARY(log_1p, HLO_LOG1P)
-DEFINE_BINARY(add, HLO_ADD)
 DEFINE_BINARY(sub, HLO_SUBTRACT)
-DEFINE_BINARY(mul, HLO_MULTIPLY)
 DEFINE_BINARY(quo, HLO_DIVIDE)
-DEFINE_BINARY(both, HLO_AND)
-DEFINE_BINARY(either, HLO_OR)
 DEFINE_COMPARE(lt, LT)
 DEFINE_COMPARE(le, LE)
 DEFINE_COMPARE(gt, GT)
 DEFINE_COMPARE(eq, EQ)
 DEFINE_COMPARE(ne, NE)
 static val choose(val p, val a, val b) { return hlo_build_select(p, a, b); }
-static val number(val like, double v) { return hlo_build_full(like->parent, like->shape, v); }
+// A constant of the function, one for equal ones, made where MLIR's folder would find it.
+static val number(mlir_reader *R, val like, double v) {
+  const hlo_shape *s = like->shape->logical;
+  mlir_op *op = mlir_new_op(R, HS_STR("stablehlo.constant"), R->op->at);
+  const mlir_typed type = {s, (mlir_span){0}};
+  mlir_set_results(R, op, 1, &type);
+  bool exact = hlo_dtype_is_integer(s->dtype);
+  mlir_make_constant(R, op,
+                     exact ? hlo_literal_scalar_i64(R->ctx, s->dtype, (i64)v)
+                           : hlo_literal_scalar_f64(R->ctx, s->dtype, v));
+  mlir_share_constant(R, op);
+  const hlo_metadata *meta = R->meta;
+  val i = mlir_value_instr(R, &op->res[0]);
+  R->meta = meta;
+  // running out of memory has been recorded
+  return i ? i : hlo_build_full(like->parent, s, v);
+}
+static bool is_number(val a) {
+  return a->opcode == HLO_CONSTANT ||
+         (a->opcode == HLO_BROADCAST && hlo_operand(a, 0)->opcode == HLO_CONSTANT);
+}
+// A constant comes last, and 1 times something is that.
+static val commuting(hlo_opcode op, val a, val b) {
+  return is_number(a) && !is_number(b) ? hlo_build_binary(op, b, a) : hlo_build_binary(op, a, b);
+}
+static val add(val a, val b) { return commuting(HLO_ADD, a, b); }
+static val mul(val a, val b) { return commuting(HLO_MULTIPLY, a, b); }
+static val both(val a, val b) { return commuting(HLO_AND, a, b); }
+static val either(val a, val b) { return commuting(HLO_OR, a, b); }
 static val bits(val a, hlo_dtype t) {
   const hlo_shape *s = hlo_shape_with_dtype(a->parent->module->ctx, a->shape, t);
   return hlo_add(a->parent, HLO_BITCAST_CONVERT, s, 1, &a, NULL);
@@ -43,15 +67,15 @@ static val bits(val a, hlo_dtype t) {
 static bool is_f64(val a) { return a->shape->dtype == HLO_F64; }
 
 // c[0] x^(n-1) + ... + c[n-1]
-static val horner(val x, u32 n, const double *c) {
-  val p = mul(number(x, c[0]), x);
+static val horner(mlir_reader *R, val x, u32 n, const double *c) {
+  val p = c[0] == 1 ? x : mul(number(R, x, c[0]), x);
   for (u32 k = 1; k < n; k++) {
-    p = add(p, number(x, c[k]));
+    p = add(p, number(R, x, c[k]));
     if (k + 1 < n) p = mul(p, x);
   }
   return p;
 }
-#define POLYNOMIAL(x, c) horner(x, HS_COUNT(c), c)
+#define POLYNOMIAL(x, c) horner(R, x, HS_COUNT(c), c)
 
 static const double erfc64_p8[] = {2.4619698147353052E-10, 0.56418956483106886, 7.4632105644226989,
                                    48.637197098568137,     196.5208329560771,   526.44519499547732,
@@ -147,62 +171,66 @@ static const double erfinv64_c[] = {
 
 // ---- erfc, erf_inv ------------------------------------------------------------------------------
 // 1 - erf(x) for |x| < 1, by a quotient of exponentially damped polynomials beyond.
-static val erfc_fn(const val *in) {
+static val erfc_fn(mlir_reader *R, const val *in) {
   val x = in[0], square = mul(x, x), minus = negate(square), size = absolute(x), far, near;
   bool wide = is_f64(x);
-  val damped = hlo_build_unary(HLO_EXP, minus), one = number(x, 1), two = number(x, 2);
+  // StableHLO's formula squares twice, once for each part
+  val again = mul(x, x);
+  val damped = hlo_build_unary(HLO_EXP, minus), one = number(R, x, 1), two = number(R, x, 2);
   if (wide) {
     val middle = quo(mul(damped, POLYNOMIAL(size, erfc64_p8)), POLYNOMIAL(size, erfc64_q8));
     val outer = quo(mul(damped, POLYNOMIAL(size, erfc64_p)), POLYNOMIAL(size, erfc64_q));
-    far = choose(lt(size, number(x, 8)), middle, outer);
-    near = quo(mul(x, POLYNOMIAL(square, erf64_t)), POLYNOMIAL(square, erf64_u));
+    far = choose(lt(size, number(R, x, 8)), middle, outer);
+    near = quo(mul(x, POLYNOMIAL(again, erf64_t)), POLYNOMIAL(again, erf64_u));
   } else {
     val inverse = quo(one, square), scale = mul(damped, quo(one, size));
     far = mul(scale,
               choose(lt(size, two), POLYNOMIAL(inverse, erfc32_p), POLYNOMIAL(inverse, erfc32_r)));
-    near = mul(x, POLYNOMIAL(square, erf32_t));
+    near = mul(x, POLYNOMIAL(again, erf32_t));
   }
   // where exp(-x*x) is no normal number
-  val zero = number(x, 0), least = number(x, wide ? -709.78271289338397 : -88.7228394);
+  val zero = number(R, x, 0), least = number(R, x, wide ? -709.78271289338397 : -88.7228394);
   far = choose(lt(minus, least), zero, far);
   far = choose(lt(x, zero), sub(two, far), far);
-  return choose(lt(size, one), sub(one, near), far);
+  return choose(lt(absolute(x), one), sub(one, near), far);
 }
 
-static val at_the_ends(val x, val inside) {
-  return choose(eq(absolute(x), number(x, 1)), mul(x, number(x, INFINITY)), inside);
+static val at_the_ends(mlir_reader *R, val x, val inside) {
+  return choose(eq(absolute(x), number(R, x, 1)), mul(x, number(R, x, INFINITY)), inside);
 }
 
-static val erf_inv32(val x) {
-  val w = negate(log_1p(mul(x, negate(x)))), small = lt(w, number(x, 5)), p = NULL;
+static val erf_inv32(mlir_reader *R, val x) {
+  val w = negate(log_1p(mul(x, negate(x)))), small = lt(w, number(R, x, 5)), p = NULL;
   val shifted =
-      choose(small, sub(w, number(x, 2.5)), sub(hlo_build_unary(HLO_SQRT, w), number(x, 3)));
+      choose(small, sub(w, number(R, x, 2.5)), sub(hlo_build_unary(HLO_SQRT, w), number(R, x, 3)));
   for (u32 k = 0; k < HS_COUNT(erfinv32_small); k++) {
-    val c = choose(small, number(x, erfinv32_small[k]), number(x, erfinv32_large[k]));
+    val c = choose(small, number(R, x, erfinv32_small[k]), number(R, x, erfinv32_large[k]));
     p = p ? add(c, mul(p, shifted)) : c;
   }
-  return at_the_ends(x, mul(p, x));
+  return at_the_ends(R, x, mul(p, x));
 }
 
 // Three ranges of w with polynomials of different degrees, evaluated side by side.
-static val erf_inv64(val x) {
+static val erf_inv64(mlir_reader *R, val x) {
   val w = negate(log_1p(mul(x, negate(x)))), p = NULL;
-  val small = lt(w, number(x, 6.25)), middle = lt(w, number(x, 16));
+  val small = lt(w, number(R, x, 6.25)), middle = lt(w, number(R, x, 16));
   val root = hlo_build_unary(HLO_SQRT, w);
-  val shifted = choose(small, sub(w, number(x, 3.125)),
-                       sub(root, choose(middle, number(x, 3.25), number(x, 5))));
+  val shifted = choose(small, sub(w, number(R, x, 3.125)),
+                       sub(root, choose(middle, number(R, x, 3.25), number(R, x, 5))));
   enum { A = HS_COUNT(erfinv64_a), B = HS_COUNT(erfinv64_b), C = HS_COUNT(erfinv64_c) };
   for (u32 k = 0; k < A; k++) {
-    val c = number(x, erfinv64_a[k]);
-    if (k < B) c = choose(small, c, number(x, erfinv64_b[k]));
-    if (k < C) c = choose(middle, c, number(x, erfinv64_c[k]));
+    val c = number(R, x, erfinv64_a[k]);
+    if (k < B) c = choose(small, c, number(R, x, erfinv64_b[k]));
+    if (k < C) c = choose(middle, c, number(R, x, erfinv64_c[k]));
     val next = p ? add(c, mul(p, shifted)) : c;
     p = k < C ? next : choose(k < B ? middle : small, next, p);
   }
-  return at_the_ends(x, mul(p, x));
+  return at_the_ends(R, x, mul(p, x));
 }
 
-static val erf_inv_fn(const val *in) { return is_f64(in[0]) ? erf_inv64(in[0]) : erf_inv32(in[0]); }
+static val erf_inv_fn(mlir_reader *R, const val *in) {
+  return is_f64(in[0]) ? erf_inv64(R, in[0]) : erf_inv32(R, in[0]);
+}
 
 // ---- the gamma function -------------------------------------------------------------------------
 // Lanczos' series with g = 7 and 8 terms beside the constant one.
@@ -215,48 +243,48 @@ static const double lanczos[] = {
     9.984369578019570859563e-6,         1.50563273514931155834e-7};
 
 // log(z + g + 1/2)
-static val log_shifted(val z) {
-  val shift = number(z, LANCZOS_G + 0.5);
-  return add(number(z, log(LANCZOS_G + 0.5)), log_1p(quo(z, shift)));
+static val log_shifted(mlir_reader *R, val z) {
+  val shift = number(R, z, LANCZOS_G + 0.5);
+  return add(number(R, z, log(LANCZOS_G + 0.5)), log_1p(quo(z, shift)));
 }
 
-static val lgamma_of(val x) {
-  val half = number(x, 0.5), one = number(x, 1), reflect = lt(x, half);
-  val z = choose(reflect, negate(x), sub(x, one)), sum = number(x, LANCZOS_BASE);
+static val lgamma_of(mlir_reader *R, val x) {
+  val half = number(R, x, 0.5), one = number(R, x, 1), reflect = lt(x, half);
+  val z = choose(reflect, negate(x), sub(x, one)), sum = number(R, x, LANCZOS_BASE);
   for (u32 k = 0; k < HS_COUNT(lanczos); k++)
-    sum = add(sum, quo(number(x, lanczos[k]), add(z, number(x, k + 1))));
-  val t = add(number(x, LANCZOS_G + 0.5), z), log_t = log_shifted(z);
+    sum = add(sum, quo(number(R, x, lanczos[k]), add(z, number(R, x, k + 1))));
+  val t = add(number(R, x, LANCZOS_G + 0.5), z), log_t = log_shifted(R, z);
   val power = mul(sub(add(z, half), quo(t, log_t)), log_t);
-  val y = add(add(number(x, log(sqrt(2 * M_PI))), power), natural_log(sum));
+  val y = add(add(number(R, x, log(sqrt(2 * M_PI))), power), natural_log(sum));
   // gamma(x) gamma(1 - x) = pi / sin(pi x), the sine of the part behind the point
   val size = absolute(x), part = sub(size, flr(size));
   part = choose(lt(half, part), sub(one, part), part);
-  val sine = natural_log(hlo_build_unary(HLO_SIN, mul(number(x, M_PI), part)));
-  val other = sub(sub(number(x, log(M_PI)), sine), y);
+  val sine = natural_log(hlo_build_unary(HLO_SIN, mul(number(R, x, M_PI), part)));
+  val other = sub(sub(number(R, x, log(M_PI)), sine), y);
   other = choose(hlo_build_unary(HLO_IS_FINITE, sine), other, negate(sine));
-  val infinite = number(x, INFINITY);
+  val infinite = number(R, x, INFINITY);
   return choose(eq(absolute(x), infinite), infinite, choose(reflect, other, y));
 }
-static val lgamma_fn(const val *in) { return lgamma_of(in[0]); }
+static val lgamma_fn(mlir_reader *R, const val *in) { return lgamma_of(R, in[0]); }
 
-static val digamma_of(val x) {
-  val half = number(x, 0.5), zero = number(x, 0), reflect = lt(x, half);
-  val z = choose(reflect, negate(x), sub(x, number(x, 1)));
-  val above = zero, below = number(x, LANCZOS_BASE);
+static val digamma_of(mlir_reader *R, val x) {
+  val half = number(R, x, 0.5), zero = number(R, x, 0), reflect = lt(x, half);
+  val z = choose(reflect, negate(x), sub(x, number(R, x, 1)));
+  val above = zero, below = number(R, x, LANCZOS_BASE);
   for (u32 k = 0; k < HS_COUNT(lanczos); k++) {
-    val c = number(x, lanczos[k]), d = add(z, number(x, k + 1));
+    val c = number(R, x, lanczos[k]), d = add(z, number(R, x, k + 1));
     above = sub(above, quo(c, mul(d, d)));
     below = add(below, quo(c, d));
   }
-  val t = add(number(x, LANCZOS_G + 0.5), z);
-  val y = sub(add(log_shifted(z), quo(above, below)), quo(number(x, LANCZOS_G), t));
+  val t = add(number(R, x, LANCZOS_G + 0.5), z);
+  val y = sub(add(log_shifted(R, z), quo(above, below)), quo(number(R, x, LANCZOS_G), t));
   // digamma(x) = digamma(1 - x) - pi cot(pi x), the angle reduced first
-  val pi = number(x, M_PI), angle = mul(pi, add(x, absolute(flr(add(x, half)))));
+  val pi = number(R, x, M_PI), angle = mul(pi, add(x, absolute(flr(add(x, half)))));
   val cot = quo(mul(pi, hlo_build_unary(HLO_COSINE, angle)), hlo_build_unary(HLO_SIN, angle));
   val real = choose(reflect, sub(y, cot), y);
-  return choose(both(le(x, zero), eq(x, flr(x))), number(x, NAN), real);
+  return choose(both(le(x, zero), eq(x, flr(x))), number(R, x, NAN), real);
 }
-static val digamma_fn(const val *in) { return digamma_of(in[0]); }
+static val digamma_fn(mlir_reader *R, const val *in) { return digamma_of(R, in[0]); }
 
 // The numbers B(2k) / (2k)! of Euler and Maclaurin's formula, from k = 12 down to 2.
 static const double euler_maclaurin[] = {
@@ -266,89 +294,97 @@ static const double euler_maclaurin[] = {
     3.306878306878306878e-5,   -1.388888888888888889e-3};
 
 // Hurwitz' zeta function: ten terms of the sum, the rest by Euler and Maclaurin.
-static val zeta_of(val x, val q) {
-  val zero = number(x, 0), one = number(x, 1), minus = negate(x), nan = number(x, NAN);
+static val zeta_of(mlir_reader *R, val x, val q) {
+  val zero = number(R, x, 0), one = number(R, x, 1), minus = negate(x), nan = number(R, x, NAN);
   val a = q, sum = hlo_build_binary(HLO_POWER, q, minus), power = NULL;
   for (int k = 0; k < 10; k++) {
     a = add(a, one);
     power = hlo_build_binary(HLO_POWER, a, minus);
     if (k < 9) sum = add(sum, power);
   }
-  val rest = quo(mul(power, a), sub(x, one)), inverse = quo(one, mul(a, a)), series = zero;
+  val rest = quo(mul(power, a), sub(x, one)), inverse = quo(one, mul(a, a)), series = NULL;
   for (u32 k = 0; k < HS_COUNT(euler_maclaurin); k++) {
     double up = 2.0 * (HS_COUNT(euler_maclaurin) - k);
-    val factor = mul(add(x, number(x, up)), add(x, number(x, up - 1)));
-    series = mul(factor, mul(inverse, add(series, number(x, euler_maclaurin[k]))));
+    val factor = mul(add(x, number(R, x, up)), add(x, number(R, x, up - 1)));
+    val c = number(R, x, euler_maclaurin[k]);
+    series = mul(factor, mul(inverse, series ? add(series, c) : c));
   }
-  val tail = mul(quo(x, a), add(number(x, 1.0 / 12), series));
-  val all = add(add(sum, rest), mul(power, add(number(x, 0.5), tail)));
+  val tail = mul(quo(x, a), add(number(R, x, 1.0 / 12), series));
+  val all = add(add(sum, rest), mul(power, add(number(R, x, 0.5), tail)));
   // terms too small to count
   double least = is_f64(x) ? 0x1p-1074 : 0x1p-149;
-  val y = choose(lt(absolute(power), mul(absolute(sum), number(x, least))), sum, all);
+  val y = choose(lt(absolute(power), mul(absolute(sum), number(R, x, least))), sum, all);
   y = choose(lt(x, one), nan, y);
   val pole = le(q, zero);
   y = choose(both(pole, ne(x, flr(x))), nan, y);
-  val infinite = number(x, INFINITY);
-  val even = both(eq(x, flr(x)), eq(hlo_build_binary(HLO_REMAINDER, x, number(x, 2)), zero));
+  val infinite = number(R, x, INFINITY);
+  val even = both(eq(x, flr(x)), eq(hlo_build_binary(HLO_REMAINDER, x, number(R, x, 2)), zero));
   y = choose(both(pole, eq(q, flr(q))), choose(even, infinite, nan), y);
   return choose(eq(x, one), infinite, y);
 }
-static val zeta(const val *in) { return zeta_of(in[0], in[1]); }
+static val zeta(mlir_reader *R, const val *in) { return zeta_of(R, in[0], in[1]); }
 
 // (-1)^(n+1) n! zeta(n + 1, x), digamma for n = 0
-static val polygamma(const val *in) {
-  val n = in[0], x = in[1], one = number(n, 1), two = number(n, 2), zero = number(n, 0);
+static val polygamma(mlir_reader *R, const val *in) {
+  val n = in[0], x = in[1], one = number(R, n, 1), two = number(R, n, 2), zero = number(R, n, 0);
   val sign = sub(mul(two, hlo_build_binary(HLO_REMAINDER, n, two)), one), up = add(n, one);
-  val factorial = hlo_build_unary(HLO_EXP, lgamma_of(up));
-  val y = mul(mul(sign, factorial), zeta_of(up, x));
-  y = choose(eq(n, zero), digamma_of(x), y);
-  return choose(either(ne(n, flr(n)), lt(n, zero)), number(n, NAN), y);
+  val factorial = hlo_build_unary(HLO_EXP, lgamma_of(R, up));
+  val y = mul(mul(sign, factorial), zeta_of(R, up, x));
+  y = choose(eq(n, zero), digamma_of(R, x), y);
+  return choose(either(ne(n, flr(n)), lt(n, zero)), number(R, n, NAN), y);
 }
 
 // ---- others -------------------------------------------------------------------------------------
-static val chebyshev(val x, u32 n, const double *c) {
-  val b0 = number(x, 0), b1 = b0, b2 = b0;
+static val chebyshev(mlir_reader *R, val x, u32 n, const double *c) {
+  val b0 = number(R, x, 0), b1 = b0, b2 = b0;
   for (u32 k = 0; k < n; k++) {
     b2 = b1;
     b1 = b0;
-    b0 = add(sub(mul(x, b1), b2), number(x, c[k]));
+    b0 = add(sub(mul(x, b1), b2), number(R, x, c[k]));
   }
-  return mul(sub(b0, b2), number(x, 0.5));
+  return mul(sub(b0, b2), number(R, x, 0.5));
 }
 
-static val bessel_i1e(const val *in) {
-  val x = in[0], size = absolute(x), two = number(x, 2);
-  val near = sub(mul(number(x, 0.5), size), two), far = sub(quo(number(x, 32), size), two), a, b;
-#define SERIES(x, c) chebyshev(x, HS_COUNT(c), c)
+static val bessel_i1e(mlir_reader *R, const val *in) {
+  val x = in[0], size = absolute(x), two = number(R, x, 2);
+  val near = sub(mul(number(R, x, 0.5), size), two), far = sub(quo(number(R, x, 32), size), two), a,
+      b;
+#define SERIES(x, c) chebyshev(R, x, HS_COUNT(c), c)
   a = is_f64(x) ? SERIES(near, i1e64_a) : SERIES(near, i1e32_a);
   b = is_f64(x) ? SERIES(far, i1e64_b) : SERIES(far, i1e32_b);
 #undef SERIES
-  val y = choose(le(size, number(x, 8)), mul(size, a), quo(b, hlo_build_unary(HLO_SQRT, size)));
+  val y = choose(le(size, number(R, x, 8)), mul(size, a), quo(b, hlo_build_unary(HLO_SQRT, size)));
   return mul(hlo_build_unary(HLO_SIGN, x), y);
 }
 
 // On the bits: one up or down, through 0 to the smallest number of the other sign.
-static val next_after(const val *in) {
+static val next_after(mlir_reader *R, const val *in) {
   val x = in[0], y = in[1];
   u32 width = (u32)hlo_dtype_storage(x->shape->dtype) * 8;
   hlo_dtype t = width == 16 ? HLO_S16 : width == 32 ? HLO_S32 : HLO_S64;
   val a = bits(x, t), b = bits(y, t);
-  val nan = either(ne(x, x), ne(y, y)), one = number(a, 1), zero = number(a, 0);
-  val sign = number(a, -ldexp(1, (int)width - 1)), rest = hlo_build_unary(HLO_NOT, sign);
+  val nan = either(ne(x, x), ne(y, y)), one = number(R, a, 1), zero = number(R, a, 0);
+  val sign = number(R, a, -ldexp(1, (int)width - 1)), rest = hlo_build_unary(HLO_NOT, sign);
   val size_a = both(a, rest), size_b = both(b, rest);
   val sign_a = both(a, sign), sign_b = both(b, sign);
   val down = either(gt(size_a, size_b), ne(sign_a, sign_b));
-  val moved = add(a, choose(down, number(a, -1), one));
+  val moved = add(a, choose(down, number(R, a, -1), one));
   val from_zero = choose(eq(size_b, zero), b, either(sign_b, one));
   val result = choose(eq(size_a, zero), from_zero, moved);
   result = choose(eq(x, y), b, result);
-  result = choose(nan, bits(number(x, NAN), t), result);
+  result = choose(nan, bits(number(R, x, NAN), t), result);
   return bits(result, x->shape->dtype);
 }
 
-static val is_inf(const val *in) { return eq(absolute(in[0]), number(in[0], INFINITY)); }
-static val is_pos_inf(const val *in) { return eq(in[0], number(in[0], INFINITY)); }
-static val is_neg_inf(const val *in) { return eq(in[0], number(in[0], -INFINITY)); }
+static val is_inf(mlir_reader *R, const val *in) {
+  return eq(absolute(in[0]), number(R, in[0], INFINITY));
+}
+static val is_pos_inf(mlir_reader *R, const val *in) {
+  return eq(in[0], number(R, in[0], INFINITY));
+}
+static val is_neg_inf(mlir_reader *R, const val *in) {
+  return eq(in[0], number(R, in[0], -INFINITY));
+}
 
 // ---- the rule -----------------------------------------------------------------------------------
 typedef struct function {
@@ -356,7 +392,7 @@ typedef struct function {
   u32 nops;
   // every: types of all widths as they are; others compute narrow types in f32
   bool every;
-  val (*make)(const val *in);
+  val (*make)(mlir_reader *, const val *in);
 } function;
 static const function functions[] = {
     {"bessel_i1e", 1, false, bessel_i1e},
@@ -416,7 +452,7 @@ bool mlir_rule_chlo_function(mlir_reader *R, mlir_op *op) {
   hlo_dtype narrow = in[0]->shape->dtype;
   bool widen = !f->every && narrow != HLO_F32 && narrow != HLO_F64;
   for (u32 k = 0; k < f->nops && widen; k++) in[k] = hlo_build_convert(in[k], HLO_F32);
-  made = f->make(in);
+  made = f->make(R, in);
   if (widen) made = hlo_build_convert(made, narrow);
   mark(R, last ? last->next : R->comp->first);
   if (made->shape->logical != to->logical)
@@ -439,8 +475,8 @@ bool mlir_rule_chlo_square(mlir_reader *R, mlir_op *op) {
   hlo_instr *last = R->comp->last;
   val re = hlo_build_unary(HLO_REAL, in[0]), im = hlo_build_unary(HLO_IMAG, in[0]);
   val equal = both(hlo_build_unary(HLO_IS_FINITE, re), eq(absolute(re), absolute(im)));
-  val real = choose(equal, number(re, 0), mul(sub(re, im), add(re, im)));
-  val made = hlo_build_binary(HLO_COMPLEX, real, mul(number(re, 2), mul(re, im)));
+  val real = choose(equal, number(R, re, 0), mul(sub(re, im), add(re, im)));
+  val made = hlo_build_binary(HLO_COMPLEX, real, mul(number(R, re, 2), mul(re, im)));
   mark(R, last->next);
   return mlir_bind_results(R, op, made);
 }
@@ -461,7 +497,7 @@ bool mlir_rule_chlo_atan(mlir_reader *R, mlir_op *op) {
     made = hlo_build_binary(HLO_COMPLEX, hlo_build_unary(HLO_IMAG, w),
                             negate(hlo_build_unary(HLO_REAL, w)));
   } else {
-    made = hlo_build_binary(HLO_ATAN2, in[0], number(in[0], 1));
+    made = hlo_build_binary(HLO_ATAN2, in[0], number(R, in[0], 1));
   }
   mark(R, last->next);
   return mlir_bind_results(R, op, made);

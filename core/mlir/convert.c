@@ -128,13 +128,20 @@ static hlo_instr *add_param(mlir_reader *R, u32 k, const hlo_shape *s, mlir_span
 
 // The root: one value, or a tuple of any other number, what is handed on behind it. `loop`: the
 // body, results for arguments of which it has not are left out.
-static bool set_root(mlir_reader *R, const mlir_op *ret, const mlir_region *loop, u32 nextra,
-                     hlo_instr *const *extra) {
+static bool set_root(mlir_reader *R, const mlir_op *ret, const mlir_func *fn,
+                     const mlir_region *loop, u32 nextra, hlo_instr *const *extra) {
   u32 n = 0;
   hlo_instr **v = HS_NEW_ARRAY(&R->arena, hlo_instr *, ret->nops + nextra + 1);
   for (u32 k = 0; k < ret->nops; k++) {
     if (loop && k < loop->nargs && loop->args[k].same) continue;
-    if (!(v[n++] = mlir_operand(R, ret, k))) return false;
+    mlir_span s;
+    hlo_instr *i = mlir_operand(R, ret, k);
+    // the metadata is the value's
+    R->meta = i ? hlo_metadata_of(i) : NULL;
+    if (i && fn && mlir_get(R, &fn->results[k], "sdy.sharding", &s))
+      i = mlir_result_sharding(R, i, s);
+    R->meta = NULL;
+    if (!(v[n++] = i)) return false;
   }
   for (u32 k = 0; k < nextra; k++) v[n++] = extra[k];
   hlo_instr *root = n == 1 ? v[0] : mlir_tuple(R, n, v);
@@ -195,9 +202,17 @@ hlo_computation *mlir_build_region(mlir_reader *R, mlir_region *r, const mlir_va
   ok = ok && convert_ops(R, r, &ret);
   if (ok && !ret) ok = mlir_fail(R, HS_E_SYNTAX, "a region without a return");
   bool body = form == MLIR_LOOP_BODY;
-  ok = ok && set_root(R, ret, body ? r : NULL, body ? ncaptured : 0, now + nstate);
+  ok = ok && set_root(R, ret, NULL, body ? r : NULL, body ? ncaptured : 0, now + nstate);
   hlo_lex_leave(RX);
   return end(R, f, ok);
+}
+
+static mlir_func *entry_of(mlir_reader *R) {
+  if (R->opt.entry) return mlir_names_find(&R->func_names, hs_str_of(R->opt.entry), NULL);
+  mlir_func *f = mlir_names_find(&R->func_names, HS_STR("main"), NULL);
+  for (size_t k = 0; !f && k < R->funcs.n; k++)
+    if (!R->funcs.v[k]->is_private) f = R->funcs.v[k];
+  return f ? f : R->funcs.n ? R->funcs.v[0] : NULL;
 }
 
 hlo_computation *mlir_build_func(mlir_reader *R, mlir_func *fn) {
@@ -213,6 +228,8 @@ hlo_computation *mlir_build_func(mlir_reader *R, mlir_func *fn) {
   hs_str plain = mlir_plain_name(R, fn->name, HS_STR("function"));
   char *name = hs_format("%.*s", (int)plain.n, plain.p);
   frame f = begin(R, name);
+  mlir_names constants = R->constants;
+  R->constants = (mlir_names){0};
   hs_free(name);
   R->op = fn->op;
   bool ok = mlir_simplify(R, r);
@@ -230,21 +247,15 @@ hlo_computation *mlir_build_func(mlir_reader *R, mlir_func *fn) {
   for (u32 k = 0; ok && k < ret->nops; k++)
     if (ret->ops[k]->shape != fn->result_shapes[k])
       ok = mlir_fail(R, HS_E_SHAPE, "result %u is not of the function's type", k);
-  ok = ok && set_root(R, ret, NULL, 0, NULL);
+  ok = ok && set_root(R, ret, fn == entry_of(R) ? fn : NULL, NULL, 0, NULL);
+  mlir_names_free(&R->constants);
+  R->constants = constants;
   hlo_lex_leave(RX);
   fn->building = false;
   return fn->comp = end(R, f, ok);
 }
 
 // ---- the module ---------------------------------------------------------------------------------
-static mlir_func *entry_of(mlir_reader *R) {
-  if (R->opt.entry) return mlir_names_find(&R->func_names, hs_str_of(R->opt.entry), NULL);
-  mlir_func *f = mlir_names_find(&R->func_names, HS_STR("main"), NULL);
-  for (size_t k = 0; !f && k < R->funcs.n; k++)
-    if (!R->funcs.v[k]->is_private) f = R->funcs.v[k];
-  return f ? f : R->funcs.n ? R->funcs.v[0] : NULL;
-}
-
 static bool module_count(mlir_reader *R, const char *name, hlo_attr_id id) {
   mlir_span s;
   i64 n = 1;
@@ -288,17 +299,50 @@ static bool donations(mlir_reader *R, const mlir_func *f) {
 
 static bool argument_shardings(mlir_reader *R, const mlir_func *f) {
   const mlir_region *r = f->op->regions[0];
+  R->op = f->op;
   for (u32 k = 0; k < r->nargs; k++) {
-    mlir_span s;
-    hs_str text;
-    hlo_attr a = {HLO_ATTR_SHARDING, {0}};
-    if (!mlir_get(R, &r->args[k].attrs, "mhlo.sharding", &s)) continue;
-    if (!mlir_string_of(R, s, &text)) return false;
-    if (!text.n) text = HS_STR("{replicated}");
-    if (!hlo_lex_status(RX, hlo_parse_attr(R->m, text.p, text.n, &a), s.p)) return false;
-    hlo_set_attr(f->comp->params[k], a);
+    hlo_attr a;
+    if (mlir_sharding_of(R, &r->args[k].attrs, &a)) hlo_set_attr(f->comp->params[k], a);
+    if (mlir_frontend_of(R, &r->args[k].attrs, &a)) hlo_set_attr(f->comp->params[k], a);
+    if (RX->failed) return false;
   }
   return true;
+}
+
+// Shardings of all results: of the tuple, or of one that is taken out of a tuple.
+static bool result_shardings(mlir_reader *R, const mlir_func *f) {
+  hlo_computation *c = f->comp;
+  const hlo_sharding **v = HS_NEW_ARRAY(&R->m->arena, const hlo_sharding *, f->nresults + 1);
+  R->op = f->op;
+  for (u32 k = 0; k < f->nresults; k++) {
+    hlo_attr a;
+    if (!mlir_sharding_of(R, &f->results[k], &a)) return !RX->failed;
+    v[k] = a.v.p;
+  }
+  if (!f->nresults) return true;
+  if (f->nresults > 1) {
+    hlo_sharding *s = HS_NEW(&R->m->arena, hlo_sharding);
+    *s = (hlo_sharding){.type = HLO_SH_TUPLE, .nchildren = f->nresults, .children = v};
+    hlo_set_attr_ptr(c->root, HLO_ATTR_SHARDING, s);
+    return true;
+  }
+  R->comp = c;
+  hlo_instr *root = c->root, *t = mlir_tuple(R, 1, &root), *e = t ? mlir_gte(R, t, 0) : NULL;
+  R->comp = NULL;
+  if (!e) return false;
+  hlo_set_attr_ptr(e, HLO_ATTR_SHARDING, v[0]);
+  hlo_set_root(c, e);
+  return true;
+}
+
+static bool meshes(mlir_reader *R) {
+  hs_buf b = {0};
+  hlo_attr a;
+  mlir_meshes(R, &b);
+  hlo_frontend_entry e = {HS_STR("xla.sdy.meshes"), {b.p, b.n}};
+  if (b.n && mlir_frontend(R, 1, &e, &a)) hlo_set_module_attr(R->m, a);
+  hs_buf_free(&b);
+  return !RX->failed;
 }
 
 static bool set_signature(mlir_reader *R, const hlo_computation *c) {
@@ -306,8 +350,8 @@ static bool set_signature(mlir_reader *R, const hlo_computation *c) {
   const hlo_shape **params = HS_NEW_ARRAY(&R->m->arena, const hlo_shape *, HS_MAX(c->nparams, 1u));
   for (u32 k = 0; k < c->nparams; k++)
     params[k] = hlo_shape_with_default_layout(R->ctx, c->params[k]->shape);
-  *p = (hlo_program_shape){c->nparams, params,
-                           hlo_shape_with_default_layout(R->ctx, c->root->shape)};
+  // results lie as the root computes them
+  *p = (hlo_program_shape){c->nparams, params, hlo_shape_fill_layout(R->ctx, c->root->shape)};
   hlo_set_module_attr(R->m, (hlo_attr){HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, {.p = p}});
   return true;
 }
@@ -321,5 +365,5 @@ bool mlir_convert(mlir_reader *R) {
   hlo_set_entry(R->m, c);
   return module_count(R, "mhlo.num_replicas", HLO_ATTR_REPLICA_COUNT) &&
          module_count(R, "mhlo.num_partitions", HLO_ATTR_NUM_PARTITIONS) && donations(R, f) &&
-         argument_shardings(R, f) && set_signature(R, c);
+         argument_shardings(R, f) && result_shardings(R, f) && meshes(R) && set_signature(R, c);
 }

@@ -52,18 +52,17 @@ hlo_instr *mlir_value_instr(mlir_reader *R, mlir_value *v) {
     mlir_fail(R, HS_E_NO_HLO, "a value from outside the region is used, which HLO cannot express");
     return NULL;
   }
-  mlir_span s;
-  hlo_literal *l;
-  if (!mlir_get(R, &d->attrs, "value", &s)) {
-    mlir_fail(R, HS_E_ATTR, "a constant without a value");
-    return NULL;
-  }
-  if (!v->shape || !mlir_dense(R, s, v->shape, &l)) {
+  const hlo_literal *l = mlir_constant_of(R, v);
+  if (!l) {
     if (!v->shape)
       mlir_fail(R, HS_E_NO_HLO, "%.*s has no form in HLO", (int)HS_MIN(v->type.n, 80u), v->type.p);
     return NULL;
   }
-  hlo_instr *i = mlir_constant(R, l);
+  hlo_instr *i = mlir_constant(R, hlo_literal_ref(l));
+  if (i && i->shape->logical != v->shape) {
+    hlo_attr none = mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 0, NULL);
+    i = mlir_emit(R, HLO_BROADCAST, v->shape, 1, &i, 1, &none);
+  }
   if (i) mlir_bind(R, v, i);
   return i;
 }
@@ -131,32 +130,20 @@ static const hlo_shape *shape_for(mlir_reader *R, hlo_opcode op, const hlo_shape
   return RX->failed ? NULL : hlo_shape_fill_layout(R->ctx, shape);
 }
 
-// mhlo.sharding and mhlo.frontend_attributes of the operation, on the instructions of its opcode.
-static u32 mlir_own_attrs(mlir_reader *R, hlo_opcode op, hlo_attr *out) {
+// The operation's sharding goes to the instruction of its opcode, the framework's attributes to all
+// that it becomes.
+static u32 own_attrs(mlir_reader *R, hlo_opcode op, hlo_attr *out) {
   u32 n = 0;
-  mlir_attrs dict;
-  mlir_span s;
-  hs_str text;
-  if (!R->op || R->op->row->opcode != op || op == HLO_CONSTANT) return 0;
-  if (mlir_get(R, &R->op->attrs, "mhlo.sharding", &s) && mlir_string_of(R, s, &text)) {
-    out[n] = (hlo_attr){HLO_ATTR_SHARDING, {0}};
-    if (hlo_lex_status(RX, hlo_parse_attr(R->m, text.p, text.n, &out[n]), s.p)) n++;
-  }
-  if (mlir_get(R, &R->op->attrs, "mhlo.frontend_attributes", &s) &&
-      (dict = (mlir_attrs){0}, mlir_dict_of(R, s, &dict)) && dict.n) {
-    hlo_frontend *f = HS_NEW(&R->m->arena, hlo_frontend);
-    hlo_frontend_entry *e = HS_NEW_ARRAY(&R->m->arena, hlo_frontend_entry, dict.n);
-    for (u32 k = 0; k < dict.n; k++) {
-      hs_str value = dict.v[k].value;
-      if (value.n && *value.p == '"' && !mlir_string_of(R, value, &value)) return n;
-      e[k].key = (hs_str){hs_arena_strndup(&R->m->arena, dict.v[k].name.p, dict.v[k].name.n),
-                          dict.v[k].name.n};
-      e[k].value = (hs_str){hs_arena_strndup(&R->m->arena, value.p, value.n), value.n};
-    }
-    *f = (hlo_frontend){dict.n, e};
-    out[n++] = (hlo_attr){HLO_ATTR_FRONTEND_ATTRIBUTES, {.p = f}};
-  }
+  if (!R->op || !R->op->attrs.n || op == HLO_CONSTANT) return 0;
+  if (R->op->row->opcode == op && mlir_sharding_of(R, &R->op->attrs, &out[n])) n++;
+  if (mlir_frontend_of(R, &R->op->attrs, &out[n])) n++;
   return n;
+}
+
+static bool has_attr(u32 n, const hlo_attr *v, hlo_attr_id id) {
+  for (u32 k = 0; k < n; k++)
+    if (v[k].id == id) return true;
+  return false;
 }
 
 hlo_instr *mlir_emit(mlir_reader *R, hlo_opcode op, const hlo_shape *stated, u32 n,
@@ -166,8 +153,9 @@ hlo_instr *mlir_emit(mlir_reader *R, hlo_opcode op, const hlo_shape *stated, u32
   for (u32 k = 0; k < nattrs; k++)
     if (!hlo_attr_droppable(op, &attrs[k])) hs_vec_push(&v, attrs[k]);
   hlo_attr own[2];
-  u32 nown = mlir_own_attrs(R, op, own);
-  for (u32 k = 0; k < nown; k++) hs_vec_push(&v, own[k]);
+  u32 nown = own_attrs(R, op, own);
+  for (u32 k = 0; k < nown; k++)
+    if (!has_attr(nattrs, attrs, own[k].id)) hs_vec_push(&v, own[k]);
   if (R->meta && op != HLO_CONSTANT)
     hs_vec_push(&v, ((hlo_attr){HLO_ATTR_METADATA, {.p = R->meta}}));
   if (v.n) qsort(v.v, v.n, sizeof *v.v, by_id);

@@ -66,7 +66,10 @@ static bool read_item(mlir_reader *R, mlir_op *op, list *l, bool *end) {
     name.p = RX->p;
     if (!mlir_skip_value(RX, false, &s)) return false;
     // @foo(%x): the bracket is not the symbol's
-    return push_attr(R, HS_STR("callee"), s), true;
+    push_attr(R, HS_STR("callee"), s);
+    // @mesh = <..>
+    return !hlo_accept(RX, '=') ||
+           (mlir_skip_value(RX, false, &s) && (push_attr(R, HS_STR("mesh"), s), true));
   case '{': return mlir_read_dict(R);
   case '"':
   case '<':
@@ -96,17 +99,17 @@ static bool read_item(mlir_reader *R, mlir_op *op, list *l, bool *end) {
 static bool read_list(mlir_reader *R, mlir_op *op) {
   size_t operands = R->operands.n, attrs = R->attrs.n;
   list l = {0};
-  bool end = false;
-  for (bool first = true; !end; first = false) {
+  bool end = false, comma = false;
+  while (!end) {
     char c = hlo_peek(RX);
     if (!c || c == ':' || c == '}') break;
     // an item behind no comma on a line of its own is the next operation
     const char *before = RX->p;
     while (before > RX->begin && (before[-1] == ' ' || before[-1] == '\t')) before--;
     bool fresh = before > RX->begin && before[-1] == '\n';
-    if (first && fresh && op->row->flags & MLIR_F_NO_RESULT) break;
+    if (fresh && !comma && op->row->flags & MLIR_F_NO_RESULT) break;
     if (!read_item(R, op, &l, &end)) return false;
-    (void)hlo_accept(RX, ',');
+    comma = hlo_accept(RX, ',');
   }
   mlir_set_operands(R, op, operands);
   mlir_set_attrs(R, &op->attrs, attrs);
@@ -286,6 +289,63 @@ static bool read_while(mlir_reader *R, mlir_op *op) {
   return ok;
 }
 
+// ---- regions among the items --------------------------------------------------------------------
+// (%a, %b), or (%x: T, ..): a region's arguments.
+static bool read_group(mlir_reader *R, mlir_region **r, mlir_op *op, hs_buf *sizes) {
+  const char *at = RX->p++;
+  hlo_skip(RX);
+  const char *p = RX->p;
+  while (p < RX->end && *p != ':' && *p != ',' && *p != ')') p++;
+  if (p < RX->end && *p == ':') {
+    *r = mlir_new_region(R, op);
+    return mlir_arguments(R, *r, false);
+  }
+  (void)at;
+  size_t from = R->operands.n;
+  while (hlo_peek(RX) != ')') {
+    mlir_value *v;
+    if (R->operands.n > from && !hlo_expect(RX, ',', "between the operands")) return false;
+    if (!mlir_read_operand(R, &v)) return false;
+    hs_vec_push(&R->operands, v);
+  }
+  RX->p++;
+  hs_buf_printf(sizes, "%s%zu", sizes->n ? ", " : "[", R->operands.n - from);
+  return true;
+}
+
+static bool read_regions(mlir_reader *R, mlir_op *op) {
+  size_t operands = R->operands.n, attrs = R->attrs.n, scope = R->values.v.n;
+  mlir_region *r = NULL;
+  hs_buf sizes = {0};
+  bool ok = true;
+  for (char c; ok && (c = hlo_peek(RX)) && c != ':';) {
+    if (c == '(') {
+      ok = read_group(R, &r, op, &sizes);
+    } else if (c == '{') {
+      ok = mlir_read_region(R, r ? r : mlir_new_region(R, op));
+      mlir_names_cut(&R->values, scope);
+      r = NULL;
+    } else if (c == ',') {
+      RX->p++;
+    } else {
+      mlir_span s;
+      hs_str name = mlir_word(RX);
+      if (!name.n) ok = hlo_lex_error(RX, HS_E_SYNTAX, NULL, "expects an attribute or a region");
+      else if (hlo_accept(RX, '='))
+        ok = mlir_skip_value(RX, false, &s) && (push_attr(R, name, s), true);
+    }
+  }
+  if (sizes.n) {
+    hs_buf_putc(&sizes, ']');
+    hs_str text = {hs_arena_strndup(&R->arena, sizes.p, sizes.n), sizes.n};
+    push_attr(R, HS_STR("operandSegmentSizes"), text);
+  }
+  hs_buf_free(&sizes);
+  mlir_set_operands(R, op, operands);
+  mlir_set_attrs(R, &op->attrs, attrs);
+  return ok && read_types(R, op);
+}
+
 // ---- functions and modules ----------------------------------------------------------------------
 static bool accept_optional(mlir_reader *R, const char *want) {
   hlo_skip(RX);
@@ -380,6 +440,7 @@ bool mlir_read_pretty(mlir_reader *R, mlir_op *op) {
   case MLIR_MODULE: return read_module(R, op);
   case MLIR_WHILE: return read_while(R, op);
   case MLIR_REDUCE: return read_reduce(R, op);
+  case MLIR_REGIONS: return read_regions(R, op);
   default: break;
   }
   size_t attrs = R->attrs.n;

@@ -32,6 +32,9 @@ bool hlo_is_mlir(const char *p, size_t n) {
 }
 
 static void reader_free(mlir_reader *R) {
+  for (size_t k = 0; k < R->literals.n; k++) hlo_literal_unref(R->literals.v[k]);
+  hs_vec_free(&R->literals);
+  mlir_names_free(&R->constants);
   mlir_names_free(&R->values);
   mlir_names_free(&R->aliases);
   mlir_names_free(&R->resources);

@@ -125,9 +125,6 @@ bool mlir_rule_broadcast_in_dim(mlir_reader *R, mlir_op *op) {
       return mlir_fail(R, HS_E_SHAPE, "dimension %u of the operand does not fit the result", k);
     sorted &= k == 0 || d.v[k] > d.v[k - 1];
   }
-  if (sorted && from->elements == to->elements && !from->dynamic && !to->dynamic &&
-      (!op->ops[0]->def || op->ops[0]->def->row->opcode != HLO_CONSTANT))
-    return mlir_bind_results(R, op, mlir_emit(R, HLO_RESHAPE, to, 1, &x, 0, NULL));
   if (!sorted) {
     i64 perm[HLO_MAX_RANK], dims[HLO_MAX_RANK], sizes[HLO_MAX_RANK];
     for (u32 k = 0; k < d.n; k++) {
@@ -214,33 +211,46 @@ bool mlir_rule_dot(mlir_reader *R, mlir_op *op) {
   return mlir_bind_results(R, op, emit_with(R, op, 2, in, &attrs));
 }
 
-bool mlir_rule_slice(mlir_reader *R, mlir_op *op) {
-  hlo_instr **in;
-  if (!mlir_operands(R, op, &in)) return false;
-  u32 n = in[0]->shape->rank, k = 0;
-  hlo_slice_dim *v = HS_NEW_ARRAY(&R->m->arena, hlo_slice_dim, HS_MAX(n, 1u));
+bool mlir_slice_ranges(mlir_reader *R, const mlir_op *op, u32 n, i64 *start, i64 *limit,
+                       i64 *stride) {
   mlir_span s;
+  u32 k = 0;
   if (mlir_get(R, &op->attrs, "ranges", &s)) {
     mlir_place was = mlir_enter(R, s);
     bool ok = hlo_accept(RX, '[');
     for (; ok && k < n; k++) {
-      v[k].stride = 1;
-      ok = (!k || hlo_expect(RX, ',', "between ranges")) && hlo_int(RX, &v[k].start) &&
-           hlo_expect(RX, ':', "in a range") && hlo_int(RX, &v[k].limit) &&
-           (!hlo_accept(RX, ':') || hlo_int(RX, &v[k].stride));
+      i64 unused, *high = limit ? limit + k : &unused;
+      stride[k] = 1;
+      ok = (!k || hlo_expect(RX, ',', "between ranges")) && hlo_int(RX, &start[k]) &&
+           hlo_expect(RX, ':', "in a range") && hlo_int(RX, high) &&
+           (!hlo_accept(RX, ':') || hlo_int(RX, &stride[k]));
     }
     ok = ok && hlo_expect(RX, ']', "after the ranges");
     mlir_leave(R, was);
-    if (!ok) return false;
-  } else {
-    hlo_ints a[3] = {{0, NULL}, {0, NULL}, {0, NULL}};
-    if (!mlir_get_ints(R, op, "start_indices", &a[0]) ||
-        !mlir_get_ints(R, op, "limit_indices", &a[1]) || !mlir_get_ints(R, op, "strides", &a[2]))
-      return false;
-    if (a[0].n != n || a[1].n != n || a[2].n != n)
-      return mlir_fail(R, HS_E_ATTR, "slice wants %u starts, limits and strides", n);
-    for (; k < n; k++) v[k] = (hlo_slice_dim){a[0].v[k], a[1].v[k], a[2].v[k]};
+    return ok;
   }
+  hlo_ints a[3] = {{0, NULL}, {0, NULL}, {0, NULL}};
+  if (!mlir_get_ints(R, op, "start_indices", &a[0]) ||
+      !mlir_get_ints(R, op, "limit_indices", &a[1]) || !mlir_get_ints(R, op, "strides", &a[2]))
+    return false;
+  if (a[0].n != n || a[1].n != n || a[2].n != n)
+    return hlo_lex_error(RX, HS_E_ATTR, op->at, "slice wants %u starts, limits and strides", n);
+  for (; k < n; k++) {
+    start[k] = a[0].v[k];
+    if (limit) limit[k] = a[1].v[k];
+    stride[k] = a[2].v[k];
+  }
+  return true;
+}
+
+bool mlir_rule_slice(mlir_reader *R, mlir_op *op) {
+  hlo_instr **in;
+  i64 start[HLO_MAX_RANK], limit[HLO_MAX_RANK], stride[HLO_MAX_RANK];
+  if (!mlir_operands(R, op, &in)) return false;
+  u32 n = in[0]->shape->rank;
+  if (!mlir_slice_ranges(R, op, n, start, limit, stride)) return false;
+  hlo_slice_dim *v = HS_NEW_ARRAY(&R->m->arena, hlo_slice_dim, HS_MAX(n, 1u));
+  for (u32 k = 0; k < n; k++) v[k] = (hlo_slice_dim){start[k], limit[k], stride[k]};
   hlo_slices *p = HS_NEW(&R->m->arena, hlo_slices);
   *p = (hlo_slices){n, v};
   hlo_attr at = {HLO_ATTR_SLICE, {.p = p}};

@@ -21,6 +21,9 @@ mlir_rule mlir_rule_dynamic_broadcast, mlir_rule_dynamic_iota, mlir_rule_dynamic
 // rules_host.c
 mlir_rule mlir_rule_infeed, mlir_rule_outfeed, mlir_rule_send, mlir_rule_recv, mlir_rule_composite,
     mlir_rule_foreign;
+// rules_sdy.c
+mlir_rule mlir_rule_mesh, mlir_rule_sharding_constraint, mlir_rule_manual_computation,
+    mlir_rule_scan;
 // rules_check.c
 mlir_rule mlir_rule_check, mlir_rule_probe, mlir_rule_run_parallel;
 // rules_calls.c: what calls computations
@@ -36,6 +39,8 @@ bool mlir_operands(mlir_reader *, const mlir_op *, hlo_instr ***out);
 bool mlir_finish(mlir_reader *, mlir_op *, bool ok, u32 n, hlo_instr *const *in, mlir_hlo_attrs *);
 // A scalar beside arrays, as an array: HLO wants all of one shape. NULL after an error.
 hlo_instr *mlir_spread(mlir_reader *, hlo_instr *, const hlo_shape *like);
+// A result of the entry with its sharding <@mesh, ..>; NULL after an error.
+hlo_instr *mlir_result_sharding(mlir_reader *, hlo_instr *, mlir_span sharding);
 // A call of the function of that name with the operation's operands and results; *out: the call.
 bool mlir_call(mlir_reader *, mlir_op *, hs_str name, hlo_instr **out);
 

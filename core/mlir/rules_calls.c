@@ -288,20 +288,48 @@ bool mlir_rule_collective(mlir_reader *R, mlir_op *op) {
 }
 
 // Split and concatenated along one dimension, HLO's form with a dimension does both at once; along
-// two there is no such form.
+// two, the parts are then moved from the one to the other.
+static hlo_instr *move_parts(mlir_reader *R, hlo_instr *i, i64 count, i64 split, i64 concat,
+                             const hlo_shape *to) {
+  u32 rank = i->shape->rank, n = 0;
+  i64 sizes[HLO_MAX_RANK + 1], perm[HLO_MAX_RANK + 1];
+  if (rank >= HLO_MAX_RANK || split < 0 || split >= rank || concat < 0 || concat >= rank ||
+      count < 1 || i->shape->dims[split] % count)
+    return mlir_fail(R, HS_E_ATTR, "all_to_all does not divide the dimension"), NULL;
+  for (u32 k = 0; k < rank; k++) {
+    if (k == split) sizes[n++] = count;
+    sizes[n++] = k == split ? i->shape->dims[k] / count : i->shape->dims[k];
+  }
+  n = 0;
+  for (u32 k = 0; k <= rank; k++) {
+    if (k == split) continue;
+    if ((k > split ? k - 1 : k) == concat) perm[n++] = split;
+    perm[n++] = k;
+  }
+  hlo_attr a = mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, n, perm);
+  const hlo_shape *parts = hlo_shape_array(R->ctx, i->shape->dtype, n, sizes);
+  i = mlir_emit(R, HLO_RESHAPE, parts, 1, &i, 0, NULL);
+  if (i) i = mlir_emit(R, HLO_TRANSPOSE, NULL, 1, &i, 1, &a);
+  return i ? mlir_emit(R, HLO_RESHAPE, to, 1, &i, 0, NULL) : NULL;
+}
+
 bool mlir_rule_all_to_all(mlir_reader *R, mlir_op *op) {
-  i64 split = 0, concat = 0;
-  hlo_instr **in;
+  i64 split = 0, concat = 0, count = 1;
+  hlo_instr **in, *i = NULL;
   mlir_hlo_attrs attrs = {0};
   if (!mlir_operands(R, op, &in) || !mlir_get_int(R, op, "split_dimension", &split) ||
-      !mlir_get_int(R, op, "concat_dimension", &concat))
+      !mlir_get_int(R, op, "concat_dimension", &concat) ||
+      !mlir_get_int(R, op, "split_count", &count))
     return false;
-  if (split != concat || op->nops != 1)
-    return mlir_fail(R, HS_E_NO_HLO,
-                     "all_to_all with two dimensions or several operands is not converted");
+  if (op->nops != 1)
+    return mlir_fail(R, HS_E_NO_HLO, "all_to_all of several operands is not converted");
   bool ok = channel_of(R, op, &attrs) && groups_of(R, op, &attrs);
   hs_vec_push(&attrs, mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &split));
-  return mlir_finish(R, op, ok, op->nops, in, &attrs);
+  const hlo_shape *same = split == concat ? op->res[0].shape : in[0]->shape->logical;
+  if (ok) i = mlir_emit(R, HLO_ALL_TO_ALL, same, 1, in, (u32)attrs.n, attrs.v);
+  hs_vec_free(&attrs);
+  if (i && split != concat) i = move_parts(R, i, count, split, concat, op->res[0].shape);
+  return mlir_bind_results(R, op, i);
 }
 
 // ---- custom calls -------------------------------------------------------------------------------

@@ -10,13 +10,12 @@ typedef HS_VEC(i64) numbers;
 
 static bool known(mlir_reader *R, mlir_value *v, numbers *out, u32 depth);
 
-static bool known_constant(mlir_reader *R, const mlir_value *v, numbers *out) {
-  mlir_span s;
-  hlo_literal *l;
-  if (!mlir_get(R, &v->def->attrs, "value", &s) || !mlir_dense(R, s, v->shape, &l)) return false;
-  for (i64 k = 0; k < v->shape->elements; k++) hs_vec_push(out, hlo_literal_i64(l, k));
-  hlo_literal_unref(l);
-  return true;
+static bool known_constant(mlir_reader *R, mlir_value *v, numbers *out) {
+  const hlo_literal *l = mlir_constant_of(R, v);
+  bool one = l && l->shape->logical != v->shape;
+  for (i64 k = 0; l && k < v->shape->elements; k++)
+    hs_vec_push(out, hlo_literal_i64(l, one ? 0 : k));
+  return l != NULL;
 }
 
 static bool combine(hlo_opcode op, i64 *a, i64 b) {

@@ -2,6 +2,8 @@
 // operations that HLO has no form for, refused by their names.
 #include "core/mlir/rules.h"
 
+#include <stdlib.h>
+
 static hs_str kept(mlir_reader *R, hs_str s) {
   return (hs_str){hs_arena_strndup(&R->m->arena, s.p, s.n), s.n};
 }
@@ -115,6 +117,42 @@ bool mlir_rule_recv(mlir_reader *R, mlir_op *op) {
 
 // ---- composites ---------------------------------------------------------------------------------
 // A call of the decomposition that says what it stands for.
+// A dictionary on one line, with single blanks, as MLIR prints it.
+static hs_str on_one_line(mlir_reader *R, mlir_span s) {
+  char *to = hs_arena_alloc(&R->arena, s.n + 1);
+  size_t n = 0;
+  bool quoted = false;
+  for (size_t k = 0; k < s.n; k++) {
+    char c = s.p[k];
+    if (c == '"' && !(k && s.p[k - 1] == '\\')) quoted = !quoted;
+    bool blank = !quoted && (c == ' ' || c == '\n' || c == '\t' || c == '\r');
+    if (blank && n && (to[n - 1] == ' ' || to[n - 1] == '{')) continue;
+    if (!quoted && c == '}' && n && to[n - 1] == ' ') n--;
+    to[n++] = blank ? ' ' : c;
+  }
+  return (hs_str){to, n};
+}
+
+static int by_attr_name(const void *a, const void *b) {
+  const mlir_attr *x = a, *y = b;
+  int order = memcmp(x->name.p, y->name.p, HS_MIN(x->name.n, y->name.n));
+  return order ? order : (x->name.n > y->name.n) - (x->name.n < y->name.n);
+}
+
+// A dictionary as MLIR prints it: in the order of its names.
+static bool print_dict(mlir_reader *R, mlir_span s, hs_buf *b) {
+  mlir_attrs d = {0};
+  if (!mlir_dict_of(R, s, &d)) return false;
+  if (d.n) qsort(d.v, d.n, sizeof *d.v, by_attr_name);
+  hs_buf_putc(b, '{');
+  for (u32 k = 0; k < d.n; k++) {
+    hs_str value = on_one_line(R, d.v[k].value);
+    hs_buf_printf(b, "%s%.*s%s%.*s", k ? ", " : "", (int)d.v[k].name.n, d.v[k].name.p,
+                  value.n ? " = " : "", (int)value.n, value.p);
+  }
+  return hs_buf_putc(b, '}'), true;
+}
+
 bool mlir_rule_composite(mlir_reader *R, mlir_op *op) {
   static const hs_str keys[] = {
       {"composite.attributes", 20}, {"composite.name", 14}, {"composite.version", 17}};
@@ -126,7 +164,12 @@ bool mlir_rule_composite(mlir_reader *R, mlir_op *op) {
       !mlir_get_string(R, &op->attrs, "decomposition", &decomposition) ||
       !mlir_get_int(R, op, "version", &version))
     return false;
-  if (mlir_get(R, &op->attrs, "composite_attributes", &s)) text = s;
+  hs_buf dict = {0};
+  bool given = mlir_get(R, &op->attrs, "composite_attributes", &s);
+  bool ok = !given || print_dict(R, s, &dict);
+  if (given) text = (hs_str){hs_arena_strndup(&R->arena, dict.p ? dict.p : "", dict.n), dict.n};
+  hs_buf_free(&dict);
+  if (!ok) return false;
   if (op->nregions) return mlir_fail(R, HS_E_NO_HLO, "a composite with regions is not converted");
   if (!mlir_call(R, op, decomposition, &i)) return false;
   char *number = hs_format("%lld", (long long)version);

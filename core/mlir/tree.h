@@ -9,7 +9,8 @@
 // Order of the files, each calling only those before it:
 //   scan, types, attr, dense, loc     characters and values
 //   parse, parse_pretty, bytecode*    the tree
-//   fold                              which operations are constants, or one of their operands
+//   constant, constant_ops            operations on constants
+//   canonical, fold                   operations that are simpler ones, or one of their operands
 //   emit                              HLO instructions with their metadata
 //   rules*                            what an operation becomes
 //   convert                           regions, functions, the module
@@ -43,7 +44,7 @@ struct mlir_value {
   mlir_op *def;         // NULL: a region's argument
   mlir_region *region;  // of the argument, or of the operation that defines it
   u32 index;            // number of the result or of the argument
-  u32 uses;             // counted by fold.c among operations that stay
+  u32 uses;             // counted by fold.c; in the end, among operations that stay
   mlir_span loc;        // of an argument
   mlir_attrs attrs;     // of a function's argument
   mlir_value *same;     // what simplification found it to be; NULL: itself
@@ -65,6 +66,8 @@ struct mlir_op {
   mlir_region **regions;
   mlir_attrs attrs;
   mlir_span loc;
+  // of a constant, once it was read or computed; the reader's. A scalar stands for all elements.
+  hlo_literal *literal;
 };
 
 struct mlir_region {
@@ -119,7 +122,9 @@ typedef struct mlir_reader {
   HS_VEC(mlir_value *) operands;  // stacks of the parser
   HS_VEC(mlir_attr) attrs;
   HS_VEC(const char *) order;
-  mlir_region *region;  // being read
+  HS_VEC(hlo_literal *) literals;  // of constants
+  mlir_names constants;            // of the function being simplified, by shape and hash
+  mlir_region *region;             // being read
   mlir_attrs module_attrs;
   hs_str module_name;
   hlo_computation *comp;       // being built
@@ -154,9 +159,10 @@ typedef struct mlir_row_attr {
 typedef bool mlir_rule(mlir_reader *, mlir_op *);
 // What is special about reading the pretty form.
 typedef enum mlir_form {
-  MLIR_LIST,    // items in any order: %operands, name = value, words, symbols
-  MLIR_REDUCE,  // (%a init: %b), ... applies OP across dimensions = [..], or a reducer
-  MLIR_WHILE,   // (%x = %a, ...) : types cond {..} do {..}
+  MLIR_LIST,     // items in any order: %operands, name = value, words, symbols
+  MLIR_REDUCE,   // (%a init: %b), ... applies OP across dimensions = [..], or a reducer
+  MLIR_WHILE,    // (%x = %a, ...) : types cond {..} do {..}
+  MLIR_REGIONS,  // (%a) name=value inits(%b) (%x: T) {..} : types, in any order
   MLIR_FUNC,
   MLIR_MODULE,
 } mlir_form;
@@ -272,6 +278,30 @@ bool mlir_read_bytecode(mlir_reader *);
 // parse_pretty.c: behind the operation's name
 bool mlir_read_pretty(mlir_reader *, mlir_op *);
 
+// The ranges of a slice of n dimensions, pretty or generic (rules.c); limit may be NULL.
+bool mlir_slice_ranges(mlir_reader *, const mlir_op *, u32 n, i64 *start, i64 *limit, i64 *stride);
+
+// ---- constant.c, constant_ops.c -----------------------------------------------------------------
+// The literal of a value that is a constant, borrowed, a scalar where all elements are equal; NULL
+// for any other value, and after an error.
+const hlo_literal *mlir_constant_of(mlir_reader *, mlir_value *);
+static inline bool mlir_is_constant(const mlir_value *v) {
+  return v->def && v->def->row->opcode == HLO_CONSTANT;
+}
+// Makes the operation that constant; takes the reference.
+void mlir_make_constant(mlir_reader *, mlir_op *, hlo_literal *take);
+// Replaces an operation on constants by its value where XLA's conversion does; false: not.
+bool mlir_fold_constant(mlir_reader *, mlir_op *);
+// The first equal constant of the function stands for the operation's result.
+void mlir_share_constant(mlir_reader *, mlir_op *);
+// Whether a value is that number in all of its elements.
+bool mlir_is_number(mlir_reader *, mlir_value *, double);
+
+// ---- canonical.c --------------------------------------------------------------------------------
+// Replaces an operation by a simpler one, or its result by another value, as XLA's conversion does;
+// false: it stays.
+bool mlir_canonicalize(mlir_reader *, mlir_op *);
+
 // ---- fold.c -------------------------------------------------------------------------------------
 static inline mlir_value *mlir_real(mlir_value *v) {
   while (v->same) v = v->same;
@@ -279,6 +309,18 @@ static inline mlir_value *mlir_real(mlir_value *v) {
 }
 // Simplifies the operations of a region, and marks those that stay.
 bool mlir_simplify(mlir_reader *, mlir_region *);
+
+// ---- sharding.c ---------------------------------------------------------------------------------
+// HLO's sharding of an operation's, argument's or result's attributes, the framework's attributes
+// of them; false: there are none, or an error.
+bool mlir_sharding_of(mlir_reader *, const mlir_attrs *, hlo_attr *out);
+bool mlir_frontend_of(mlir_reader *, const mlir_attrs *, hlo_attr *out);
+// Attributes of the framework, copied and sorted; false: none.
+bool mlir_frontend(mlir_reader *, u32 n, hlo_frontend_entry *, hlo_attr *out);
+// Appends HLO's text of <@mesh, [{"x"}, {}]>.
+bool mlir_sdy_sharding(mlir_reader *, mlir_span, hs_buf *);
+// Appends the module's meshes as XLA keeps them; nothing when there are none.
+void mlir_meshes(mlir_reader *, hs_buf *);
 
 // ---- emit.c -------------------------------------------------------------------------------------
 // An error at the operation being converted; always false.

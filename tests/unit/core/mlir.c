@@ -169,6 +169,53 @@ static void test_composite(void **state) {
           "composite.version=\"3\"}\n");
 }
 
+// Arithmetic on constants, and what hands its operand on; one constant for equal ones.
+static void test_folding(void **state) {
+  (void)state;
+  becomes("func.func @main(%a: tensor<2x3xi32>) -> (tensor<2x3xi32>, tensor<i32>) {\n"
+          " %c = stablehlo.constant dense<6> : tensor<i32>\n"
+          " %d = stablehlo.constant dense<7> : tensor<i32>\n"
+          " %0 = stablehlo.multiply %c, %d : tensor<i32>\n"
+          " %1 = stablehlo.constant dense<42> : tensor<i32>\n"
+          " %2 = stablehlo.subtract %1, %0 : tensor<i32>\n"
+          " %3 = stablehlo.broadcast_in_dim %2, dims = [] : (tensor<i32>) -> tensor<2x3xi32>\n"
+          " %4 = stablehlo.add %3, %a : tensor<2x3xi32>\n"
+          " %5 = stablehlo.reshape %4 : (tensor<2x3xi32>) -> tensor<6xi32>\n"
+          " %6 = stablehlo.reshape %5 : (tensor<6xi32>) -> tensor<2x3xi32>\n"
+          " return %6, %1 : tensor<2x3xi32>, tensor<i32> }",
+          "Arg_0 = s32[2,3]{1,0} parameter(0)\nconstant = s32[] constant(42)\n"
+          "tuple = (s32[2,3]{1,0}, s32[]) tuple(Arg_0, constant)\n");
+  becomes("func.func @main() -> tensor<2x3xi32> {\n"
+          " %0 = stablehlo.iota dim = 1 : tensor<2x3xi32>\n return %0 : tensor<2x3xi32> }",
+          "iota = s32[3]{0} iota(), iota_dimension=0\n"
+          "broadcast = s32[2,3]{1,0} broadcast(iota), dimensions={1}\n");
+}
+
+// Axes of a mesh as HLO's tiles, and the value that is cut up by devices.
+static void test_shardy(void **state) {
+  (void)state;
+  becomes(" sdy.mesh @m = <[\"a\"=2, \"b\"=4]>\n"
+          " func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{\"b\"}, "
+          "{}]>}) -> tensor<8x8xf32> {\n"
+          " %0 = sdy.manual_computation(%a) in_shardings=[<@m, [{\"b\"}, {}]>] "
+          "out_shardings=[<@m, [{\"b\"}, {}]>] manual_axes={\"b\"} (%x: tensor<2x8xf32>) {\n"
+          "  %1 = stablehlo.negate %x : tensor<2x8xf32>\n sdy.return %1 : tensor<2x8xf32>\n"
+          " } : (tensor<8x8xf32>) -> tensor<8x8xf32>\n return %0 : tensor<8x8xf32> }",
+          "Arg_0 = f32[8,8]{1,0} parameter(0), sharding={devices=[4,1,2]<=[2,4]T(1,0) "
+          "last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@m, "
+          "[{\\\"b\\\"}, {}]>\"}\n"
+          "custom-call = f32[2,8]{1,0} custom-call(Arg_0), "
+          "custom_call_target=\"xla.sdy.GlobalToLocalShape\", custom_call_has_side_effect=true, "
+          "frontend_attributes={xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@m, [{\\\"b\\\"}, "
+          "{}]>]>\",xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"b\\\"}>\"}\n"
+          "call = f32[2,8]{1,0} call(custom-call), to_apply=xla.sdy.manual_computation_body, "
+          "frontend_attributes={inlineable=\"false\"}\n"
+          "custom-call.1 = f32[8,8]{1,0} custom-call(call), "
+          "custom_call_target=\"xla.sdy.LocalToGlobalShape\", custom_call_has_side_effect=true, "
+          "frontend_attributes={xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"b\\\"}>\","
+          "xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@m, [{\\\"b\\\"}, {}]>]>\"}\n");
+}
+
 // What a check compares stays in the module as a custom call.
 static void test_check(void **state) {
   (void)state;
@@ -231,6 +278,8 @@ int main(void) {
       cmocka_unit_test(test_errors),
       cmocka_unit_test(test_empty_arguments),
       cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_folding),
+      cmocka_unit_test(test_shardy),
       cmocka_unit_test(test_dynamic),
       cmocka_unit_test(test_composite),
       cmocka_unit_test(test_check),
