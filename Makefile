@@ -174,13 +174,15 @@ bench: all benches  ## speed: of loading, beside real XLA when `make peers` was 
 	@B=$(B) sh bench/run
 peers:  ## real XLA (jaxlib and two PJRT plug-ins) into build/peers, to compare with
 	@sh scripts/peers.sh
+XLA_TOOLS = $(shell sed -n 's/^TOOL([a-z_]*, "\([^"]*\)".*/\1/p' repl/compat/compat.def)
 SHARE = $(DESTDIR)$(PREFIX)/share
-install: $(B)/hlosh  ## into $(DESTDIR)$(PREFIX): the program, its manual page, completion for bash and zsh, the examples
+install: $(B)/hlosh  ## into $(DESTDIR)$(PREFIX): the program, links with the names of XLA's tools, the manual page, completion for bash and zsh, the examples
 	$(B)/hlosh -c 'help --man' > $(B)/hlosh.1
 	install -D -m755 $(B)/hlosh $(DESTDIR)$(PREFIX)/bin/hlosh
 	install -D -m644 $(B)/hlosh.1 $(SHARE)/man/man1/hlosh.1
 	install -D -m644 repl/completion/hlosh.bash $(SHARE)/bash-completion/completions/hlosh
 	install -D -m644 repl/completion/_hlosh $(SHARE)/zsh/site-functions/_hlosh
+	for tool in $(XLA_TOOLS); do ln -sf hlosh $(DESTDIR)$(PREFIX)/bin/$$tool; done
 	mkdir -p $(SHARE)/hlosh && cp -r examples $(SHARE)/hlosh/
 clean:  ## removes build/
 	rm -rf build

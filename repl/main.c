@@ -13,6 +13,7 @@
 #include "backends/ffi.h"
 #include "backends/worker.h"
 #include "core/base/visible.h"
+#include "repl/compat/compat.h"
 #include "repl/registry.h"
 #include "repl/shell/cli.h"
 #include "repl/shell/line.h"
@@ -89,6 +90,9 @@ typedef struct options {
   HS_VEC(job) jobs;
   bool json, keep_going, no_rc, interactive;
   const char *color, *elided;
+  const compat_tool *tool;  // the tool of XLA that was called; NULL: hlosh
+  compat_args tool_args;
+  repl_xla_flags xla;
   HS_VEC(const char *) sets;
 } options;
 
@@ -172,6 +176,11 @@ static int parse_options(int argc, char **argv, options *o) {
       o->no_rc = true;
     } else if (strncmp(a, "--color=", 8) == 0) {
       o->color = a + 8;
+    } else if (strncmp(a, "--xla_", 6) == 0) {
+      hs_status st = xla_flags_take(&o->xla, a);
+      if (hs_ok(st)) continue;
+      hs_status_drop(st);
+      return bad_option("not a value of this flag:", a);
     } else if (a[1] == '-' && eq && is_setting(a + 2, (size_t)(eq - a) - 2)) {
       hs_vec_push(&o->sets, a + 2);
     } else if (a[1] == '-' && !eq && k + 1 < argc && is_setting(a + 2, strlen(a) - 2)) {
@@ -182,6 +191,25 @@ static int parse_options(int argc, char **argv, options *o) {
     }
   }
   return -1;
+}
+
+// The environment's flags of XLA come first, those of --debug_options_file before them.
+static hs_status read_xla_flags(repl_session *s, options *o, const char *file) {
+  repl_xla_flags typed = o->xla;
+  const char *env = getenv("XLA_FLAGS");
+  o->xla = (repl_xla_flags){.as_tool = o->tool && strcmp(o->tool->name, "hlo-opt") == 0};
+  hs_status st = file && *file ? xla_flags_read_options(&o->xla, file) : HS_GOOD;
+  if (hs_ok(st) && env) st = xla_flags_read(&o->xla, env);
+  for (size_t k = 0; hs_ok(st) && k < typed.all.n; k++) {
+    char *flag = hs_format("--xla_%s=%s", typed.all.v[k].name,
+                           *typed.all.v[k].value ? typed.all.v[k].value : "true");
+    st = xla_flags_take(&o->xla, flag);
+    hs_free(flag);
+  }
+  xla_flags_free(&typed);
+  repl_out out = {.color_err = s->color_err};
+  if (hs_ok(st)) xla_flags_apply(&o->xla, s, &out);
+  return st;
 }
 
 static int apply_options(repl_session *s, const options *o) {
@@ -368,13 +396,21 @@ int main(int argc, char **argv) {
   if (worker_entry(argc, argv, &status)) return status;
   options o = {0};
   if (argc == 3 && strcmp(argv[1], "--complete") == 0) return complete_line(argv[2]);
-  int early = parse_options(argc, argv, &o);
+  int skip, early;
+  o.tool = compat_find(argc, argv, &skip);
+  early = o.tool ? compat_parse(o.tool, argc - skip, argv + skip, &o.tool_args, &o.xla)
+                 : parse_options(argc, argv, &o);
   if (early >= 0) return early;
   set_signals();
   set_memory();
   repl_session *s = repl_session_new(repl_commands, repl_command_count);
   status = apply_options(s, &o);
-  if (!status) {
+  const char *file = o.tool ? compat_value(o.tool, &o.tool_args, "debug_options_file") : NULL;
+  if (!status) status = report_status(s, read_xla_flags(s, &o, file));
+  int done = !status && o.tool ? o.tool->run(o.tool, &o.tool_args, s) : -1;
+  if (done >= 0) {
+    status = done;
+  } else if (!status) {
     bool scripted = false;
     bool tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
     if (!o.no_rc && tty) run_rc(s);
@@ -387,7 +423,9 @@ int main(int argc, char **argv) {
   }
   hs_vec_free(&o.jobs);
   hs_vec_free(&o.sets);
+  compat_args_free(&o.tool_args);
   repl_session_free(s);
+  xla_flags_free(&o.xla);
   ffi_unload_all();
   return leave(status);
 }

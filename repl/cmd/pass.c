@@ -10,7 +10,7 @@
 
 #include "profiler/units.h"
 #include "repl/cmd/cmd.h"
-#include "repl/debug/dump_folder.h"
+#include "repl/debug/xla_dump.h"
 #include "repl/shell/expr.h"
 
 // ---- delta lines --------------------------------------------------------------------------------
@@ -217,44 +217,6 @@ hs_status cmd_passes(repl_cmd *c) {
   return HS_GOOD;
 }
 
-// ---- dumps, as XLA writes them ------------------------------------------------------------------
-// MODULE.before_optimizations.txt, MODULE.NNNN.PIPELINE.after_PASS.before_NEXT.txt where a pipeline
-// starts and for each pass that changed something, and MODULE.after_optimizations.txt, where MODULE
-// is module_NNNN.NAME (xla/service/dump.cc). NNNN counts the files of a module; NEXT is the pass
-// that follows in the pipeline, whether it runs or not.
-// dir NULL: no dumps; key: MODULE
-typedef struct dump {
-  repl_out *out;
-  const char *dir, *key;
-  u32 step, files;
-  hs_status failed;
-} dump;
-
-static void write_dump(dump *d, const hlo_module *m, const char *what) {
-  if (!hs_ok(d->failed)) return;
-  hlo_print_options o = hlo_print_default();
-  hs_buf text = {0};
-  hlo_print_module(&text, m, &o);
-  char *path = hs_format("%s/%s.%s.txt", d->dir, d->key, what);
-  d->failed = hs_write_file(path, text.p, text.n, false);
-  d->files++;
-  hs_free(path);
-  hs_buf_free(&text);
-}
-
-static void write_step(dump *d, const hlo_module *m, const pipeline_op *op, const char *after,
-                       const char *before) {
-  char *what = hs_format("%04u.%s.after_%s.before_%s", d->step++,
-                         op->pipeline ? op->pipeline : "pipeline", after, before);
-  write_dump(d, m, what);
-  hs_free(what);
-}
-
-static void dump_event(dump *d, const hlo_module *m, const pipeline_event *e) {
-  if (!e->result && e->op->first) write_step(d, m, e->op, "pipeline-start", e->op->pass->name);
-  if (e->result && e->result->changed) write_step(d, m, e->op, e->op->pass->name, e->op->before);
-}
-
 // ---- running ------------------------------------------------------------------------------------
 void cmd_pass_progress(repl_out *o, const pipeline_event *e) {
   if (!e->result)
@@ -262,52 +224,48 @@ void cmd_pass_progress(repl_out *o, const pipeline_event *e) {
                        e->program->npasses);
 }
 
+typedef struct running {
+  repl_out *out;
+  xla_dump dump;
+} running;
+
 static void on_event(void *arg, const hlo_module *m, const pipeline_event *e) {
-  dump *d = arg;
-  cmd_pass_progress(d->out, e);
-  if (d->dir) dump_event(d, m, e);
+  running *r = arg;
+  cmd_pass_progress(r->out, e);
+  xla_dump_event(&r->dump, m, e);
 }
 
-// The files of two runs must not mix: `load` would read them as one run.
-static hs_status open_dump(repl_cmd *c, dump *d) {
-  char *name = repl_file_name(c->m->name);
-  char *key = hs_format("module_%04u.%s", c->mod->number, name);
-  hs_free(name);
-  for (char *p = key; *p; p++)
-    if (strchr("/\\[] ", *p)) *p = '_';  // as XLA has it
-  d->key = hs_arena_strndup(c->scratch, key, strlen(key));
-  hs_free(key);
-  HS_TRY(repl_make_folder(d->dir));
-  dump_folder there;
-  HS_TRY(dump_folder_read(d->dir, &there));
-  bool old = false;
-  for (size_t k = 0; k < there.modules.n; k++) old |= strcmp(there.modules.v[k].key, d->key) == 0;
-  dump_folder_free(&there);
-  return old ? hs_with_note(hs_fail(HS_E_USAGE, "%s holds dumps of %s already", d->dir, d->key),
-                            "remove them or give another folder")
-             : HS_GOOD;
+// The explorer's page of a state, for --xla_dump_hlo_as_html.
+static hs_status dump_page(repl_cmd *c, xla_dump *d, const char *what) {
+  if (!d->dir || !xla_flags_on(d->flags, XLA_FLAG_dump_hlo_as_html)) return HS_GOOD;
+  char *path = hs_format("%s/%s.%s.html", d->dir, d->key, what);
+  hs_status s = cmd_write_explorer(c, NULL, path);
+  d->files++;
+  hs_free(path);
+  return s;
 }
 
 static hs_status run_text(repl_cmd *c, const char *text, pass_run_options *o) {
-  dump d = {.out = c->out, .dir = repl_flag(c, "--dump")};
+  running r = {.out = c->out};
+  xla_dump *d = &r.dump;
   o->progress = on_event;
-  o->progress_arg = &d;
-  if (d.dir) {
-    HS_TRY(open_dump(c, &d));
-    write_dump(&d, c->m, "before_optimizations");
-  }
-  hs_status s = cmd_pass_failed(c, pipeline_run(c->m, text, o, c->log));
+  o->progress_arg = &r;
+  HS_TRY(xla_dump_open(c, repl_flag(c, "--dump"), d));
+  xla_dump_before(d, c->m);
+  hs_status s = dump_page(c, d, "before_optimizations");
+  if (hs_ok(s)) s = cmd_pass_failed(c, pipeline_run(c->m, text, o, c->log));
   repl_progress_end(c->out);
-  if (d.dir && hs_ok(s)) write_dump(&d, c->m, "after_optimizations");
-  if (hs_ok(s)) s = d.failed;
-  else hs_status_drop(d.failed);
+  if (hs_ok(s)) s = dump_page(c, d, "after_optimizations");
+  hs_status written = xla_dump_close(d, c->m, hs_ok(s));
+  if (hs_ok(s)) s = written;
+  else hs_status_drop(written);
   cmd_say_log(c, c->log, 0, repl_flag(c, "--quiet") != NULL);
   if (hs_ok(s)) say_total(c, c->log);
-  if (!hs_ok(s) || !d.dir) return s;
+  if (!hs_ok(s) || !d->dir) return s;
   repl_flush(c->out);
-  repl_note(c->out, "dumped %u files to %s", d.files, d.dir);
-  repl_json_str(c->doc, "dumped_to", d.dir);
-  repl_json_int(c->doc, "files", d.files);
+  if (!d->flags || !d->flags->as_tool) repl_note(c->out, "dumped %u files to %s", d->files, d->dir);
+  repl_json_str(c->doc, "dumped_to", d->dir);
+  repl_json_int(c->doc, "files", d->files);
   return s;
 }
 
@@ -459,12 +417,12 @@ static int slowest(const void *a, const void *b) {
 hs_status cmd_time_passes(repl_cmd *c) {
   pass_run_options o = pass_run_default();
   pass_log log = {0};
-  dump no_dump = {.out = c->out};
+  running r = {.out = c->out};
   o.measure = o.verify = false;
   o.registry = c->s->passes;
   o.own = &c->s->pipelines;
   o.progress = on_event;
-  o.progress_arg = &no_dump;
+  o.progress_arg = &r;
   hlo_module *m = hlo_module_clone(c->m, c->m->name);
   u64 start = hs_now_ns();
   hs_status s = pipeline_run(m, c->args.npos ? joined(c, 0, ",") : "tuned", &o, &log);

@@ -188,8 +188,9 @@ typedef struct repl_session {
   // the target's description for XLA's compiler; NULL: it is no GPU
   char *target_text;
   HS_VEC(repl_alias) aliases;
-  const pass_registry *passes;  // pass_builtin, or in tests one with more before it
-  pass_pipelines pipelines;     // defined by the user; names and texts are interned
+  struct repl_xla_flags *xla_flags;  // repl/debug/xla_flags.h; borrowed; NULL: none
+  const pass_registry *passes;       // pass_builtin, or in tests one with more before it
+  pass_pipelines pipelines;          // defined by the user; names and texts are interned
   HS_VEC(repl_stop) stops;
   u32 next_stop;  // breakpoints and watches
   bool json, color, color_err, interactive;

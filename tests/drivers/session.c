@@ -260,6 +260,7 @@ int main(int argc, char **argv) {
   char *build = strdup(self);
   *strrchr(build, '/') = 0;
   setenv("HLOSH_BUILD", build, 0);  // where the plug-ins for tests are
+  setenv("HLOSH", self, 1);         // for commands of the system's shell in a transcript
   free(build);
   unsetenv("XDG_CONFIG_HOME");
   unsetenv("XDG_STATE_HOME");

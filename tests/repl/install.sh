@@ -11,6 +11,9 @@ make -s install B="$B" DESTDIR="$dest" PREFIX=/usr >"$dest/log" 2>&1 || { cat "$
 hlosh=$dest/usr/bin/hlosh share=$dest/usr/share
 (cd / && "$hlosh" "$share/hlosh/examples/mlp.hlo" -c 'pass dce; verify') >"$dest/log" 2>&1 || { cat "$dest/log"; fail "the installed program does not run"; }
 
+for tool in hlo-opt run_hlo_module interactive_graphviz compute_cost hlo-translate hlo_bisect; do
+  "$dest/usr/bin/$tool" --help | grep -q "^$tool: " || fail "there is no $tool"
+done
 if command -v groff >/dev/null 2>&1; then
   warnings=$(groff -man -Tutf8 -ww -z "$share/man/man1/hlosh.1" 2>&1)
   [ -z "$warnings" ] || fail "groff: $warnings"
