@@ -204,6 +204,12 @@ static hs_status read_xla_flags(repl_session *s, options *o, const char *file) {
     char *flag = hs_format("--xla_%s=%s", typed.all.v[k].name,
                            *typed.all.v[k].value ? typed.all.v[k].value : "true");
     st = xla_flags_take(&o->xla, flag);
+    if (typed.all.v[k].id < 0) {  // real XLA reads its flags from the environment
+      const char *had = getenv("XLA_FLAGS");
+      char *both = hs_format("%s%s%s", had ? had : "", had && *had ? " " : "", flag);
+      setenv("XLA_FLAGS", both, 1);
+      hs_free(both);
+    }
     hs_free(flag);
   }
   xla_flags_free(&typed);

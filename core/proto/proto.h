@@ -31,6 +31,10 @@ hs_status hlo_proto_read_text(hlo_ctx *, const char *p, size_t n, const char *fi
 // Appends a serialized HloModuleProto; as_hlo_proto wraps it in an HloProto (what dumps hold).
 // E_ELIDED when a constant has no value.
 hs_status hlo_proto_write(hs_buf *, const hlo_module *, bool as_hlo_proto);
+// Appends an HloSnapshot: the module, its n arguments, its result (NULL: none) and the platform
+// that they are of. E_ELIDED as of hlo_proto_write, or when a value is elided.
+hs_status hlo_proto_write_snapshot(hs_buf *, const hlo_module *, u32 n, hlo_literal *const *args,
+                                   const hlo_literal *result, const char *platform);
 // Appends the module with all that was kept, in the form it was read from (HloProto when it was not
 // read from one). *lost receives how many of the kept fields could not be put back; a buffer
 // assignment is left out when the module was changed. The text form, as protobuf has it, writes

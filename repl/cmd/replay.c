@@ -93,8 +93,11 @@ static hs_status session_for(repl_cmd *c, const wish *w, repl_session *with) {
   if (w->plugin && !with->plugin) {
     char *found = NULL;
     hs_status_drop(pjrt_find(NULL, &found));
-    if (!there) repl_note(c->out, "%s is not installed: another plug-in is used", w->plugin);
-    else if (!found || strcmp(found, w->plugin) != 0)
+    const char *have = found ? strrchr(found, '/') : NULL;
+    bool same = have && strcmp(have + 1, w->plugin) == 0;  // a bundle may name only the file
+    if (!same && !there)
+      repl_note(c->out, "%s is not installed: another plug-in is used", w->plugin);
+    else if (!same && (!found || strcmp(found, w->plugin) != 0))
       repl_note(c->out, "%s is loaded with --trust only: another plug-in is used", w->plugin);
     hs_free(found);
   }
@@ -266,6 +269,20 @@ static hs_status read_json(repl_folder *from, repl_json **out) {
   return s;
 }
 
+static hs_status open_bundle(const char *what, size_t limit, repl_folder *out) {
+  return bundle_is_archive(what) ? repl_folder_open_tar(what, limit, out)
+                                 : repl_folder_open(what, limit, out);
+}
+
+// With a reader of its own, as what may be read of a bundle is limited.
+static hs_status check_sums(const char *what, size_t limit) {
+  repl_folder from;
+  hs_status s = open_bundle(what, limit, &from);
+  if (hs_ok(s)) s = bundle_check_sums(&from);
+  repl_folder_close(&from);
+  return s;
+}
+
 hs_status cmd_replay(repl_cmd *c) {
   const char *what = repl_arg(c, 0);
   if (!repl_json_built()) return hs_fail(HS_E_NOT_BUILT, "replay: this build lacks cJSON");
@@ -273,12 +290,12 @@ hs_status cmd_replay(repl_cmd *c) {
   bool archive = bundle_is_archive(what);
   repl_folder from;
   repl_json *j = NULL;
-  hs_status s =
-      archive ? repl_folder_open_tar(what, limit, &from) : repl_folder_open(what, limit, &from);
+  hs_status s = open_bundle(what, limit, &from);
   if (!hs_ok(s) && archive) return hs_chain(bad_bundle(what, "the archive cannot be unpacked"), s);
   if (!hs_ok(s)) return hs_chain(bad_bundle(what, "no readable bundle.json"), s);
   s = read_json(&from, &j);
   if (!hs_ok(s)) s = hs_chain(bad_bundle(what, "no readable bundle.json"), s);
+  if (hs_ok(s) && !repl_flag(c, "--changed")) s = check_sums(what, limit);
   if (hs_ok(s)) s = replay_from(c, &from, j);
   repl_json_free(j);
   repl_folder_close(&from);

@@ -10,7 +10,11 @@
 #include "backends/pjrt/pjrt.h"
 #include "core/analysis/agree.h"
 #include "repl/cmd/cmd.h"
+#include "core/proto/proto.h"
 #include "repl/debug/bundle.h"
+#include "repl/debug/diverge.h"
+#include "repl/debug/issue.h"
+#include "repl/formats/arrays.h"
 #include "repl/shell/exec.h"
 #include "repl/formats/npy.h"
 #include "repl/shell/plugin.h"
@@ -22,16 +26,14 @@ static hs_status write_in(const char *dir, const char *name, const hs_buf *b) {
   return s;
 }
 
-static hs_status write_module(const char *dir, const char *name, const hlo_module *m,
-                              bool metadata) {
+// text: receives what is written; the caller frees it.
+static hs_status write_module(const char *dir, const char *name, const hlo_module *m, bool metadata,
+                              hs_buf *text) {
   hlo_print_options o = hlo_print_full();
   o.print_metadata = metadata;  // op names and source paths may say more than a reporter wants to
-  hs_buf b = {0};
-  hlo_print_module(&b, m, &o);
-  if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&b, '\n');
-  hs_status s = write_in(dir, name, &b);
-  hs_buf_free(&b);
-  return s;
+  hlo_print_module(text, m, &o);
+  if (text->n && text->p[text->n - 1] != '\n') hs_buf_putc(text, '\n');
+  return write_in(dir, name, text);
 }
 
 static hs_status write_values(const char *dir, const char *sub, const char *name,
@@ -39,6 +41,37 @@ static hs_status write_values(const char *dir, const char *sub, const char *name
   char *prefix = hs_format("%s/%s/%s", dir, sub, name);
   hs_status s = repl_npy_write_tree(prefix, v);
   hs_free(prefix);
+  return s;
+}
+
+// What upstream's tools read: the arguments as one .npz, and all in one HloSnapshot. A value that
+// these forms cannot hold is left out of them; the bundle has it as .npy.
+static hs_status write_upstream(const repl_cmd *c, const char *dir, const hlo_module *loaded,
+                                bool metadata, const bundle_outcome *actual, bool *snapshot) {
+  u32 n = c->mod->ninputs;
+  array_item *items = HS_NEW_ARRAY(c->scratch, array_item, n + 1);
+  for (u32 k = 0; k < n; k++)
+    items[k] = (array_item){loaded->entry->params[k]->name, c->mod->inputs[k]};
+  char *path = hs_format("%s/inputs.npz", dir);
+  hs_status s = n ? arrays_write(path, n, items) : HS_GOOD;
+  hs_free(path);
+  if (!hs_ok(s) && s.err->code == HS_E_INPUT) hs_status_drop(s), s = HS_GOOD;
+  hlo_module *plain = NULL;
+  if (hs_ok(s) && !metadata) {
+    plain = hlo_module_clone(loaded, loaded->name);
+    hlo_for_each_comp(comp, plain)
+      hlo_for_each_instr(i, comp) hlo_remove_attr(i, HLO_ATTR_METADATA);
+  }
+  hs_buf b = {0};
+  if (hs_ok(s)) {
+    hs_status made = hlo_proto_write_snapshot(&b, plain ? plain : loaded, n, c->mod->inputs,
+                                              actual->value, c->s->be->name);
+    *snapshot = hs_ok(made);
+    hs_status_drop(made);
+  }
+  if (hs_ok(s) && *snapshot) s = write_in(dir, "original.hlo.pb", &b);
+  hs_buf_free(&b);
+  hlo_module_free(plain);
   return s;
 }
 
@@ -75,14 +108,15 @@ static void json_outcome(repl_json *parent, const char *key, const bundle_outcom
 
 // Which plug-in, for which device, or which Python, and its flags: the passes left out are one of
 // them. A Python is named for the reader only: replay takes the one of its own session.
-static void json_xla(const repl_session *s, repl_json *j) {
+static void json_xla(const repl_session *s, bool paths, repl_json *j) {
   char *path = NULL;
   if (backend_has(s->be, BACKEND_PYTHON)) {
     path = repl_xla_text(s, s->be, NULL);
     repl_json_str(j, "jaxlib", path);
   } else {
     hs_status_drop(pjrt_find(s->plugin, &path));
-    repl_json_str(j, "plugin", path);
+    const char *slash = path && !paths ? strrchr(path, '/') : NULL;
+    repl_json_str(j, "plugin", slash ? slash + 1 : path);
     repl_json_str(j, "plugin_target", s->plugin_target);
   }
   repl_json *flags = repl_json_object(j, "plugin_flags");
@@ -109,7 +143,7 @@ static hs_status write_json(repl_cmd *c, const char *dir, const bundle_outcome *
   repl_json_bool(j, "allow_fallback", c->s->set.allow_fallback);
   repl_json_num(j, "abs_error", c->s->set.abs_error);
   repl_json_num(j, "rel_error", c->s->set.rel_error);
-  if (backend_has(c->s->be, BACKEND_XLA)) json_xla(c->s, j);
+  if (backend_has(c->s->be, BACKEND_XLA)) json_xla(c->s, repl_flag(c, "--metadata") != NULL, j);
   json_outcome(j, "expected", expected);
   json_outcome(j, "actual", actual);
   hs_buf b = {0};
@@ -122,11 +156,13 @@ static hs_status write_json(repl_cmd *c, const char *dir, const bundle_outcome *
 }
 
 static hs_status write_pages(repl_cmd *c, const char *dir, const char *verdict) {
+  bool paths = repl_flag(c, "--metadata") != NULL;
   hs_buf b = {0};
   bundle_environment(&b);
   hs_status s = write_in(dir, "environment.txt", &b);
   b.n = 0;
   write_pass_log(c->mod, &b);
+  if (!paths) issue_hide_paths(&b);
   if (hs_ok(s)) s = write_in(dir, "passes.txt", &b);
   b.n = 0;
   hs_buf_printf(&b, "# %s\n\n%s\n\n", c->m->name, verdict);
@@ -135,12 +171,16 @@ static hs_status write_pages(repl_cmd *c, const char *dir, const char *verdict) 
       "`sh run.sh` runs it again (set HLOSH when hlosh is not on the PATH): exit status 0 when the "
       "outcome is the same,\n"
       "6 when it is another one. By hand: `hlosh -c 'replay .'`.\n\n"
+      "- ISSUE.md: a report to file\n"
       "- original.hlo: the module as loaded; module.hlo: after the passes of passes.txt (version "
       "@%u); all constants are in the text\n"
+      "- inputs.npz, original.hlo.pb: the arguments, and an HloSnapshot of original.hlo with them, "
+      "for other tools\n"
       "- inputs/: the arguments; expected/: the evaluator's result on original.hlo; actual/: that "
       "of the %s backend on module.hlo\n"
-      "- environment.txt, bundle.json: versions, CPU, settings, tolerance\n\n"
-      "With XLA's own tool: `run_hlo_module --platform=CPU module.hlo`\n",
+      "- environment.txt, bundle.json: versions, CPU, settings, tolerance; SHA256SUMS: of all "
+      "files\n\n"
+      "With XLA's own tool: `run_hlo_module --platform=CPU original.hlo`\n",
       c->mod->at->number, c->s->be->name);
   if (hs_ok(s)) s = write_in(dir, "README.md", &b);
   b.n = 0;
@@ -154,6 +194,28 @@ static hs_status write_pages(repl_cmd *c, const char *dir, const char *verdict) 
   char *sh = hs_format("%s/run.sh", dir);
   if (hs_ok(s) && chmod(sh, 0755) != 0) s = hs_fail_errno(HS_E_IO, sh);
   hs_free(sh);
+  return s;
+}
+
+// The page to file, with the first instruction that differs when the results do.
+static hs_status write_issue(repl_cmd *c, const char *dir, issue *i, const hlo_module *now) {
+  divergence d = {0};
+  hs_buf page = {0};
+  hs_status s = HS_GOOD;
+  const backend *ref = backend_with(BACKEND_EVALUATOR);
+  if (i->expected->value && i->actual->value && c->s->be != ref) {
+    hlo_tolerance tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error);
+    s = hlo_agree(c->m->entry->root, i->expected->value, i->actual->value, tol);
+    bool differ = !hs_ok(s);
+    hs_status_drop(s);
+    s = differ ? diverge_find(c, now, c->s->be, ref, tol, &d) : HS_GOOD;
+    if (!hs_ok(s) && !hs_interrupted()) hs_status_drop(s), s = HS_GOOD;  // the rest is worth it
+  }
+  i->details = d.found ? hs_buf_cstr(&d.lines) : NULL;
+  issue_write(c, i, repl_flag(c, "--metadata") != NULL, &page);
+  if (hs_ok(s)) s = write_in(dir, "ISSUE.md", &page);
+  hs_buf_free(&page);
+  divergence_free(&d);
   return s;
 }
 
@@ -181,9 +243,12 @@ static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loa
       hs_status_drop(d);
     }
   }
-  bool metadata = repl_flag(c, "--metadata") != NULL;
-  if (hs_ok(s)) s = write_module(dir, "original.hlo", loaded, metadata);
-  if (hs_ok(s)) s = write_module(dir, "module.hlo", now, metadata);
+  bool metadata = repl_flag(c, "--metadata") != NULL, snapshot = false;
+  hs_buf original = {0}, module = {0};
+  if (hs_ok(s)) s = write_module(dir, "original.hlo", loaded, metadata, &original);
+  if (hs_ok(s)) s = write_module(dir, "module.hlo", now, metadata, &module);
+  if (hs_ok(s)) s = write_upstream(c, dir, loaded, metadata, &actual, &snapshot);
+  hs_buf_free(&module);
   char *inputs = hs_format("%s/inputs", dir);
   if (hs_ok(s)) s = bundle_mkdir(inputs);
   hs_free(inputs);
@@ -195,7 +260,18 @@ static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loa
   if (hs_ok(s)) s = write_outcome(dir, "expected", &expected);
   if (hs_ok(s)) s = write_outcome(dir, "actual", &actual);
   if (hs_ok(s)) s = write_pages(c, dir, *verdict);
+  if (hs_ok(s))
+    s = write_issue(c, dir,
+                    &(issue){.original = loaded,
+                             .text = hs_buf_cstr(&original),
+                             .verdict = *verdict,
+                             .expected = &expected,
+                             .actual = &actual,
+                             .snapshot = snapshot},
+                    now);
   if (hs_ok(s)) s = write_json(c, dir, &expected, &actual);
+  if (hs_ok(s)) s = bundle_write_sums(dir);
+  hs_buf_free(&original);
   bundle_outcome_free(&expected);
   bundle_outcome_free(&actual);
   return s;
@@ -250,7 +326,9 @@ hs_status cmd_write_report(repl_cmd *c, const char *want, char **verdict) {
 
 hs_status cmd_report(repl_cmd *c) {
   const char *want = repl_arg(c, 0);
-  char *verdict;
+  char *verdict, *archive = NULL;
+  if (repl_flag(c, "--tar") && !bundle_is_archive(want))
+    want = archive = hs_format("%s.tar.gz", want);
   hs_status s = cmd_write_report(c, want, &verdict);
   if (hs_ok(s)) {
     if (!c->doc) repl_say(c->out, "%s\nwrote %s; replay %s runs it again\n", verdict, want, want);
@@ -258,5 +336,6 @@ hs_status cmd_report(repl_cmd *c) {
     repl_json_str(c->doc, "verdict", verdict);
   }
   hs_free(verdict);
+  hs_free(archive);
   return s;
 }

@@ -1,6 +1,9 @@
 // bundle.c — folders, the environment page and archives of report bundles. See bundle.h.
 #include "repl/debug/bundle.h"
 
+#include "repl/formats/sha256.h"
+
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -77,9 +80,8 @@ void bundle_environment(hs_buf *b) {
 
 bool bundle_is_archive(const char *path) {
   static const char *const ends[] = {".tar", ".tar.gz", ".tgz", ".tar.zst"};
-  size_t n = strlen(path);
   for (size_t k = 0; k < HS_COUNT(ends); k++)
-    if (n > strlen(ends[k]) && strcmp(path + n - strlen(ends[k]), ends[k]) == 0) return true;
+    if (repl_ends_in(path, ends[k])) return true;
   return false;
 }
 
@@ -105,4 +107,88 @@ hs_status bundle_tar(const char *const *argv) {
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 127)
     return hs_fail(HS_E_NOT_BUILT, "tar is not installed; give a folder instead of an archive");
   return hs_fail(HS_E_IO, "tar failed%s%s", *text ? ": " : "", text);
+}
+
+// ---- hashes -------------------------------------------------------------------------------------
+static int by_name(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+// The names of the plain files of dir/below, with `below` in front.
+typedef HS_VEC(char *) file_names;
+static hs_status list_files(const char *dir, const char *below, file_names *out) {
+  char *path = hs_format("%s/%s", dir, below);
+  DIR *d = opendir(path);
+  hs_status s = d ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
+  for (struct dirent *e; d && hs_ok(s) && (e = readdir(d)) != NULL;) {
+    if (e->d_name[0] == '.') continue;
+    char *name = hs_format("%s%s%s", below, *below ? "/" : "", e->d_name);
+    char *full = hs_format("%s/%s", dir, name);
+    struct stat st;
+    bool there = lstat(full, &st) == 0;
+    if (there && S_ISDIR(st.st_mode)) s = list_files(dir, name, out);
+    if (there && S_ISREG(st.st_mode)) hs_vec_push(out, name);
+    else hs_free(name);
+    hs_free(full);
+  }
+  if (d) closedir(d);
+  hs_free(path);
+  return s;
+}
+
+hs_status bundle_write_sums(const char *dir) {
+  file_names names = {0};
+  hs_buf sums = {0};
+  hs_status s = list_files(dir, "", &names);
+  qsort(names.v, names.n, sizeof *names.v, by_name);
+  for (size_t k = 0; k < names.n; k++) {
+    char *path = hs_format("%s/%s", dir, names.v[k]), hex[65];
+    hs_buf text = {0};
+    if (hs_ok(s)) s = repl_read_file(path, SIZE_MAX / 2, &text);
+    repl_sha256(text.p ? text.p : "", text.n, hex);
+    hs_buf_printf(&sums, "%s  %s\n", hex, names.v[k]);
+    hs_buf_free(&text);
+    hs_free(path);
+    hs_free(names.v[k]);
+  }
+  hs_vec_free(&names);
+  char *path = hs_format("%s/SHA256SUMS", dir);
+  if (hs_ok(s)) s = hs_write_file(path, sums.p, sums.n, false);
+  hs_free(path);
+  hs_buf_free(&sums);
+  return s;
+}
+
+static hs_status check_sum(repl_folder *from, const char *hex, const char *name) {
+  hs_view v;
+  char now[65];
+  hs_status s = repl_folder_read(from, name, &v);
+  if (!hs_ok(s))
+    return hs_chain(hs_fail(HS_E_BUNDLE, "%s: %s of SHA256SUMS is missing", from->path, name), s);
+  repl_sha256(v.n ? v.p : "", v.n, now);
+  hs_view_drop(&v);
+  if (strncmp(now, hex, 64) == 0) return HS_GOOD;
+  return hs_with_note(hs_fail(HS_E_BUNDLE, "%s: %s is not as it was written", from->path, name),
+                      "replay %s --changed runs it all the same", from->path);
+}
+
+hs_status bundle_check_sums(repl_folder *from) {
+  hs_view v;
+  hs_status s = repl_folder_read(from, "SHA256SUMS", &v);
+  if (!hs_ok(s)) return hs_status_drop(s), HS_GOOD;
+  const char *p = v.p, *end = p + v.n;
+  while (hs_ok(s) && p < end) {
+    const char *line = memchr(p, '\n', (size_t)(end - p));
+    size_t n = (size_t)((line ? line : end) - p);
+    if (n < 67 || memchr(p, 0, n)) {
+      s = hs_fail(HS_E_BUNDLE, "%s: SHA256SUMS is no list of hashes", from->path);
+      break;
+    }
+    char *name = hs_format("%.*s", (int)HS_MIN(n - 66, 4096u), p + 66);
+    s = check_sum(from, p, name);
+    hs_free(name);
+    p += n + 1;
+  }
+  hs_view_drop(&v);
+  return s;
 }

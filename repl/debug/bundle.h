@@ -2,14 +2,17 @@
 //
 //   bundle.json      what is here: schema, backend, settings, tolerance, outcome
 //   original.hlo     the module as loaded, with every constant
-// module.hlo       the current version, with every constant
+//   module.hlo       the current version, with every constant
 //   inputs/arg0.npy, arg1.npy, ... (a tuple's leaves: arg0.0.npy, ...)
 //   expected/result.npy   the evaluator on the original
 //   actual/result.npy     the backend on the module
-//   passes.txt  environment.txt  README.md  run.sh
+//   inputs.npz, original.hlo.pb   the arguments, and an HloSnapshot with them, for other tools
+//   passes.txt  environment.txt  README.md  run.sh  ISSUE.md (issue.h)
+//   SHA256SUMS      of all the others, as sha256sum writes it
 #ifndef REPL_BUNDLE_H
 #define REPL_BUNDLE_H
 
+#include "repl/formats/folder.h"
 #include "repl/shell/exec.h"
 
 #define BUNDLE_SCHEMA "hlosh-bundle/1"
@@ -37,6 +40,11 @@ bool bundle_is(const char *path);
 void bundle_environment(hs_buf *);
 // Runs tar with the given arguments (NULL-terminated), quietly.
 hs_status bundle_tar(const char *const *argv);
+// Writes SHA256SUMS: of every file in the folder and its folders.
+hs_status bundle_write_sums(const char *dir);
+// Whether the files that SHA256SUMS names are as they were written. E_BUNDLE names the first that
+// is not; a bundle without the list is taken as it is.
+hs_status bundle_check_sums(repl_folder *);
 // Whether a path names an archive: .tar, .tar.gz, .tar.zst.
 bool bundle_is_archive(const char *path);
 
