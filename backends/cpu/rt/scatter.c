@@ -9,6 +9,9 @@
 // which are then combined in order. Windows that are out of bounds are skipped as a whole, as HLO
 // says.
 #include <complex.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "backends/cpu/rt/scalar.h"
 
@@ -137,30 +140,42 @@ static inline u16 to_bf16(float f) {
   X(s64_max, SCALARS, i64, LARGER, S64, S64, MAX, true, (u64)1 << 63)              \
   X(s64_min, SCALARS, i64, SMALLER, S64, S64, MIN, true, INT64_MAX)
 
-// Rows in pieces of constant length, which are vectors without more ado.
-enum { PIECE = 16 };
+// Rows in pieces of constant length, which are vectors without more ado; rows of the lengths that
+// are most frequent have loops of their own.
+#define PIECES(n, T, ...)               \
+  for (; width - w >= (n); w += (n))    \
+    for (i64 j = w; j < w + (n); j++) { \
+      T a = o[j], b = u[j];             \
+      o[j] = (T)__VA_ARGS__;            \
+    }
+#define ROWS_OF(length, name)                           \
+  case length:                                          \
+    rows_##name(operand, updates, to, from, n, length); \
+    return;
 #define APPLY(name, clones, T, ...)                                                                \
-  static inline                                                                                    \
-      __attribute__((always_inline)) void row_##name(T *restrict o, const T *restrict u, i64 n) {  \
-    i64 w = 0;                                                                                     \
-    for (; w + PIECE <= n; w += PIECE)                                                             \
-      for (i64 k = w; k < w + PIECE; k++) {                                                        \
-        T a = o[k], b = u[k];                                                                      \
-        o[k] = (T)__VA_ARGS__;                                                                     \
-      }                                                                                            \
-    for (; w < n; w++) {                                                                           \
-      T a = o[w], b = u[w];                                                                        \
-      o[w] = (T)__VA_ARGS__;                                                                       \
+  static inline __attribute__((always_inline)) void rows_##name(                                   \
+      T *restrict operand, const T *restrict updates, const i64 *to, const i64 *from, i64 n,       \
+      const i64 width) {                                                                           \
+    for (i64 k = 0; k < n; k++) {                                                                  \
+      T *restrict o = operand + to[k];                                                             \
+      const T *restrict u = updates + from[k];                                                     \
+      i64 w = 0;                                                                                   \
+      PIECES(16, T, __VA_ARGS__)                                                                   \
+      PIECES(8, T, __VA_ARGS__)                                                                    \
+      PIECES(4, T, __VA_ARGS__)                                                                    \
+      PIECES(1, T, __VA_ARGS__)                                                                    \
     }                                                                                              \
   }                                                                                                \
   clones static void apply_##name(void *restrict operand, const void *restrict updates,            \
                                   const i64 *to, const i64 *from, i64 n, i64 width) {              \
-    for (i64 k = 0; k < n && width == 1; k++) {                                                    \
-      T a = ((T *)operand)[to[k]], b = ((const T *)updates)[from[k]];                              \
-      ((T *)operand)[to[k]] = (T)__VA_ARGS__;                                                      \
+    switch (width) {                                                                               \
+      ROWS_OF(1, name)                                                                             \
+      ROWS_OF(4, name)                                                                             \
+      ROWS_OF(8, name)                                                                             \
+      ROWS_OF(16, name)                                                                            \
+      ROWS_OF(32, name)                                                                            \
+    default: rows_##name(operand, updates, to, from, n, width);                                    \
     }                                                                                              \
-    for (i64 k = 0; k < n && width > 1; k++)                                                       \
-      row_##name((T *)operand + to[k], (const T *)updates + from[k], width);                       \
   }                                                                                                \
   static void elements_##name(void *restrict operand, const void *restrict updates, const u32 *to, \
                               i64 n, u32 limit) {                                                  \
@@ -289,13 +304,6 @@ static void plain_places(const scatter *s, const void *indices, i64 u, i64 n, u3
 
 // Where updates u, u + 1, ... go, negative: nowhere; and where they are.
 static void places(const scatter *s, const void *indices, i64 u, i64 n, i64 *to, i64 *from) {
-  if (s->plain) {
-    u32 t[BLOCK];
-    i64 step = s->batch.n ? s->batch.third[0] : 1;
-    plain_places(s, indices, u, n, t);
-    for (i64 k = 0; k < n; k++) to[k] = t[k] == NOWHERE ? -1 : (i64)t[k], from[k] = (u + k) * step;
-    return;
-  }
   for (i64 k = 0; k < n; k++) {
     i64 ix;
     cpu_batch_at(&s->batch, u + k, &ix, &to[k], &from[k]);
@@ -381,6 +389,60 @@ static void apply_elements(const scatter *s, void *const *bufs, i64 first, i64 l
   }
 }
 
+// Of n places those that somebody has, with their numbers: how many are left.
+#define OWN(k)                                \
+  mine[kept] = t[k], number[kept] = (u32)(k); \
+  kept += (t[k] != NOWHERE) & ((t[k] >> shift & mask) == owner)
+static i64 own(const u32 *t, i64 n, int shift, u32 mask, u32 owner, u32 *mine, u32 *number) {
+  i64 kept = 0;
+  for (i64 k = 0; k < n; k++) { OWN(k); }
+  return kept;
+}
+#if defined(__x86_64__)
+// mine and number have room for a vector more
+__attribute__((target("avx512f"))) static i64 own_avx512(const u32 *t, i64 n, int shift, u32 mask,
+                                                         u32 owner, u32 *mine, u32 *number) {
+  i64 kept = 0, k = 0;
+  __m512i at = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i step = _mm512_set1_epi32(16), wanted = _mm512_set1_epi32((int)owner),
+                bits = _mm512_set1_epi32((int)mask), none = _mm512_set1_epi32((int)NOWHERE);
+  const __m128i by = _mm_cvtsi32_si128(shift);
+  for (; k + 16 <= n; k += 16, at = _mm512_add_epi32(at, step)) {
+    __m512i v = _mm512_loadu_si512(t + k);
+    __mmask16 keep = _mm512_cmpneq_epi32_mask(v, none);
+    keep =
+        _mm512_mask_cmpeq_epi32_mask(keep, _mm512_and_si512(_mm512_srl_epi32(v, by), bits), wanted);
+    _mm512_storeu_si512(mine + kept, _mm512_maskz_compress_epi32(keep, v));
+    _mm512_storeu_si512(number + kept, _mm512_maskz_compress_epi32(keep, at));
+    kept += __builtin_popcount(keep);
+  }
+  for (; k < n; k++) { OWN(k); }
+  return kept;
+}
+#endif
+
+VECTORS static void widen(const u32 *mine, const u32 *number, i64 n, i64 c0, i64 at, i64 step,
+                          i64 *restrict to, i64 *restrict from) {
+  for (i64 k = 0; k < n; k++) to[k] = (i64)mine[k] + c0, from[k] = at + (i64)number[k] * step;
+}
+
+// Places of updates as `places` has them, without those that go nowhere or belong to others; how
+// many are left.
+static i64 own_places(const scatter *s, const void *indices, i64 u, i64 n, const part *p, i64 *to,
+                      i64 *from) {
+  u32 t[BLOCK], mine[BLOCK + 16], number[BLOCK + 16], mask = (u32)p->owners - 1;
+  i64 step = s->batch.n ? s->batch.third[0] : 1, at = u * step + p->c0, kept;
+  plain_places(s, indices, u, n, t);
+#if defined(__x86_64__)
+  if (cpu_vectors() == CPU_AVX512)
+    kept = own_avx512(t, n, s->shift, mask, (u32)p->owner, mine, number);
+  else
+#endif
+    kept = own(t, n, s->shift, mask, (u32)p->owner, mine, number);
+  widen(mine, number, kept, p->c0, at, step, to, from);
+  return kept;
+}
+
 static void apply_part(const scatter *s, void *const *bufs, const part *p) {
   i64 to[BLOCK], from[BLOCK];
   if (s->plain && s->window == 1 && s->op.elements && p->owners == 1 && s->batch.n == 1 &&
@@ -390,12 +452,15 @@ static void apply_part(const scatter *s, void *const *bufs, const part *p) {
   }
   for (i64 u = p->first; u < p->last; u += BLOCK) {
     i64 n = HS_MIN(p->last - u, (i64)BLOCK), kept = 0;
-    places(s, bufs[s->n], u, n, to, from);
-    for (i64 k = 0; k < n; k++) {
-      i64 t = to[k];
-      bool keep = t >= 0 && (t >> s->shift & (p->owners - 1)) == p->owner;
-      to[kept] = t + p->c0, from[kept] = from[k] + p->c0;
-      kept += keep;
+    if (s->plain) kept = own_places(s, bufs[s->n], u, n, p, to, from);
+    else {
+      places(s, bufs[s->n], u, n, to, from);
+      for (i64 k = 0; k < n; k++) {
+        i64 t = to[k];
+        bool keep = t >= 0 && (t >> s->shift & (p->owners - 1)) == p->owner;
+        to[kept] = t + p->c0, from[kept] = from[k] + p->c0;
+        kept += keep;
+      }
     }
     if (s->runs == 1) apply_runs(s, bufs, to, from, kept, p->c1 - p->c0);
     else
@@ -520,8 +585,8 @@ static void choose(scatter *s, const hlo_computation *c) {
                (s->it == HLO_S32 || s->it == HLO_U32 || s->it == HLO_S64 || s->it == HLO_U64);
   for (u32 k = 0; k < s->nmap; k++) plain = plain && s->map_limit[k] >= 0;
   s->plain = plain && s->batch.operand[0] == 0 && s->elements < INT32_MAX;
-  s->shift = s->width > 1 ? 4 : 9;
-  while (s->shift > 4 && s->elements >> s->shift < 128) s->shift--;
+  // a page for each in turn: nearer ones would fetch each other's lines
+  for (s->shift = 10; s->shift > 6 && s->elements >> s->shift < 32;) s->shift--;
   i64 work = s->updates * s->window;
   if (!a || !a->has_identity || s->elements > PRIVATE || work < 16 * s->elements ||
       work < 4 * SERIAL)
