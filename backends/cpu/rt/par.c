@@ -13,7 +13,8 @@
 // threads are in it. A thread enters by compare-and-swap and only an open loop; the opener closes
 // it only with nobody inside, and then alone may write the job. Waiting threads spin for a moment
 // and then yield their core between looks, so that whoever needs it gets it; after that they sleep
-// (futex).
+// (futex). Threads of the pool keep off the core of the opener: beside other processes the kernel
+// leaves both there for long, and then they are no faster than one.
 //
 // Convolutions of oneDNN use OpenMP's threads: the pool hands its cores over for that time, and
 // those threads sleep soon after each loop (GOMP_SPINCOUNT, worker.c). Everywhere else OpenMP has
@@ -56,13 +57,14 @@ typedef struct pool {
   _Atomic u32 asleep, wake;         // pool threads that sleep; what they sleep on
   _Atomic u32 opener_asleep;
   _Atomic bool ends, rests;  // the threads are to end; to sleep at once
+  _Atomic int opener_cpu;    // where the last loop was opened; -1: not known
   cpu_par_fn *fn;            // the job: written with the loop closed
   void *ctx;
   u32 threads;  // the opener included
   share share[MOST_THREADS];
   pthread_t thread[MOST_THREADS];
 } pool;
-static pool the_pool = {.threads = 1};  // the worker's own state
+static pool the_pool = {.threads = 1, .opener_cpu = -1};  // the worker's own state
 static _Thread_local bool in_chunk;
 static _Thread_local struct {
   void *at;
@@ -95,6 +97,17 @@ void *cpu_par_memory(size_t bytes) {
     if (memory.at) memory.bytes = bytes;
   }
   return memory.at ? (void *)(((uintptr_t)memory.at + PAGE - 1) & ~(uintptr_t)(PAGE - 1)) : NULL;
+}
+
+// ---- cores --------------------------------------------------------------------------------------
+// Moves this thread of the pool away if it is where loops are opened, within what it was allowed
+// when it began.
+static void keep_off(const pool *p, const cpu_set_t *allowed) {
+  int cpu = atomic_load_explicit(&p->opener_cpu, memory_order_relaxed);
+  if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getcpu() != cpu || CPU_COUNT(allowed) < 2) return;
+  cpu_set_t others = *allowed;
+  CPU_CLR((size_t)cpu, &others);
+  (void)sched_setaffinity(0, sizeof others, &others);  // else it stays
 }
 
 // ---- waiting ------------------------------------------------------------------------------------
@@ -162,6 +175,8 @@ static void *pool_thread(void *arg) {
   u32 me = (u32)(uintptr_t)arg;
   u64 seen = UINT64_MAX;  // the last loop it was in
   patience wait = {0};
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) CPU_ZERO(&allowed);
   flush_denormals();
 #if HAVE_OPENMP
   omp_set_num_threads(1);  // of this thread: a library called in a chunk stays in it
@@ -173,6 +188,7 @@ static void *pool_thread(void *arg) {
       pool_sleep(p, seen);
     } else if (atomic_compare_exchange_weak(&p->state, &s, s + 1)) {
       seen = loop;
+      keep_off(p, &allowed);
       take_chunks(p, me);
       leave(p);
     }
@@ -216,6 +232,7 @@ void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks) {
     atomic_store_explicit(&p->share[k].next, chunks * k / n, memory_order_relaxed);
     p->share[k].end = chunks * (k + 1) / n;
   }
+  atomic_store_explicit(&p->opener_cpu, sched_getcpu(), memory_order_relaxed);
   atomic_store(&p->state, ((atomic_load(&p->state) & ~(OPEN | INSIDE)) + LOOP) | OPEN);
   wake_pool(p);
   take_chunks(p, 0);

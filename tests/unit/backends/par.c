@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -94,12 +95,42 @@ static void loops_in_parallel_chunks(void **state) {
   assert_int_equal(sum, 20 * 7 + 19 * 20 / 2);
 }
 
+typedef struct places {
+  int opener;  // its core
+  _Atomic u32 others, beside;
+} places;
+
+static void note_place(void *ctx, i64 k, u32 thread) {
+  (void)k;
+  places *p = ctx;
+  if (thread == 0) usleep(200);  // leaves the core, and the other chunks
+  else if (sched_getcpu() == p->opener) atomic_fetch_add(&p->beside, 1);
+  else atomic_fetch_add(&p->others, 1);
+}
+
+// With the opener bound to one core, nobody else computes there.
+static void opener_alone_on_its_core(void **state) {
+  (void)state;
+  cpu_set_t all, one;
+  assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+  if (CPU_COUNT(&all) < 2) skip();
+  cpu_par_begin(2);
+  places p = {.opener = sched_getcpu()};
+  CPU_ZERO(&one);
+  CPU_SET((size_t)p.opener, &one);
+  assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+  for (u32 r = 0; r < 200; r++) cpu_par_for(note_place, &p, 4);
+  assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+  cpu_par_end();
+  assert_int_equal(p.beside, 0);
+  assert_true(p.others > 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_chunk_once),
-      cmocka_unit_test(many_loops_and_pauses),
-      cmocka_unit_test(loops_in_chunks),
-      cmocka_unit_test(loops_in_parallel_chunks),
+      cmocka_unit_test(every_chunk_once),         cmocka_unit_test(many_loops_and_pauses),
+      cmocka_unit_test(loops_in_chunks),          cmocka_unit_test(loops_in_parallel_chunks),
+      cmocka_unit_test(opener_alone_on_its_core),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
