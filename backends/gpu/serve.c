@@ -83,7 +83,8 @@ static hs_status place_argument(const run_request *x, u32 k) {
   cuda_ptr to = g->memory + g->args_at + g->p->arg_offset[k];
   if (n == 0 || !hlo_shape_is_array(s)) return HS_GOOD;
   if (hlo_shape_is_row_major(s)) return gpu_upload(g->dev, to, from, n);
-  char *t = hs_alloc(n);
+  char *t = hs_try_alloc(n);
+  if (!t) return hs_fail(HS_E_NO_MEMORY, "%zu bytes to reorder an argument", n);
   cpu_place(s, t, from);
   hs_status st = gpu_upload(g->dev, to, t, n);
   hs_free(t);
@@ -96,7 +97,8 @@ static hs_status fetch_result(const gpu_program *g, u32 k, char *to) {
   cuda_ptr from = gpu_address(g, g->p->out_value[k]);
   if (n == 0 || !hlo_shape_is_array(s)) return HS_GOOD;
   if (hlo_shape_is_row_major(s)) return gpu_download(g->dev, to, from, n);
-  char *t = hs_alloc(n);
+  char *t = hs_try_alloc(n);
+  if (!t) return hs_fail(HS_E_NO_MEMORY, "%zu bytes to reorder a result", n);
   hs_status st = gpu_download(g->dev, t, from, n);
   if (hs_ok(st)) cpu_fetch(s, to, t);
   hs_free(t);
