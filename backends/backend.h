@@ -53,6 +53,7 @@ typedef struct backend_options {
   // gpu: the device to compile for, a name of profiler/devices.def, which need not be here. NULL: the
   // one that is here; for gpu-emulated an H200
   const char *device;
+  const char *driver;  // gpu: path of the CUDA driver's library; NULL: the one that is installed
   bool one_device;  // interp, cpu: run as the only device, whatever the module says
   // cpu: products are rounded before they are added; otherwise both may be one fused operation, as
   // XLA:CPU compiles them

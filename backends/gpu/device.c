@@ -8,6 +8,8 @@
 #include "backends/gpu/emu/api.h"
 #include "backends/gpu/gpu.h"
 
+#define EMU_NAME "emulated GPU"  // as the emulator calls its device
+
 enum { HALF = 4 << 20 };
 
 hs_status gpu_check(gpu_device *dev, cuda_result r, const char *what) {
@@ -16,7 +18,7 @@ hs_status gpu_check(gpu_device *dev, cuda_result r, const char *what) {
   hs_status s = cuda_check(r, what);
 #if HAVE_LLVM
   // what a device cannot say: which thread of which kernel did it
-  if (dev->emulated && *emu_api_why()) s = hs_with_note(s, "%s", emu_api_why());
+  if (dev->bitcode && *emu_api_why()) s = hs_with_note(s, "%s", emu_api_why());
 #endif
   return s;
 }
@@ -43,6 +45,7 @@ static hs_status open_context(gpu_device *dev) {
   if (count < 1) return cuda_check(CUDA_NO_DEVICE, "looking for a device");
   GPU_TRY(dev, dev->d.device_get(&dev->number, 0), "opening the first device");
   GPU_TRY(dev, dev->d.device_name(dev->name, sizeof dev->name, dev->number), "naming the device");
+  dev->bitcode = strcmp(dev->name, EMU_NAME) == 0;
   HS_TRY(attribute(dev, CUDA_DEVICE_MAJOR, &major));
   HS_TRY(attribute(dev, CUDA_DEVICE_MINOR, &minor));
   dev->sm = (u32)(10 * major + minor);
@@ -59,28 +62,43 @@ static hs_status open_context(gpu_device *dev) {
   return HS_GOOD;
 }
 
-static hs_status open_device(gpu_device *dev) {
-  if (!dev->emulated) HS_TRY(cuda_driver_open(NULL, &dev->d));
+static hs_status open_device(gpu_device *dev, bool emulated) {
+  if (!emulated) HS_TRY(cuda_driver_open(dev->path, &dev->d));
   else HS_TRY(cuda_driver_fill(&dev->d, symbol_of_emulator, NULL, "the emulator"));
   return open_context(dev);
 }
 
-hs_status gpu_device_get(bool emulated, gpu_device **out) {
-  static gpu_device *opened[2];  // the worker's own state
-  *out = opened[emulated];
-  if (*out && (*out)->failed)
+static bool same_path(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
+
+// The one device of this process: the worker's own state.
+static struct {
+  gpu_device *device;
+  bool emulated;
+} opened;
+
+hs_status gpu_device_use(gpu_device *dev) {
+  if (dev->failed)
     return hs_with_note(hs_fail(HS_E_DEVICE, "the device was lost by an earlier error"),
                         "the next run starts a new process");
-  if (*out) return gpu_check(*out, (*out)->d.context_set((*out)->context), "entering the context");
-  gpu_device *dev = hs_calloc(1, sizeof *dev);
-  dev->emulated = emulated;
-  hs_status s = open_device(dev);
+  return gpu_check(dev, dev->d.context_set(dev->context), "entering the context");
+}
+
+hs_status gpu_device_get(bool emulated, const char *driver, gpu_device **out) {
+  gpu_device *dev = *out = opened.device;
+  if (dev && (opened.emulated != emulated || !same_path(dev->path, driver)))
+    return hs_fail_subject(HS_E_DEVICE, GPU_OTHER_DRIVER, "the process has another driver open");
+  if (dev) return gpu_device_use(dev);
+  dev = hs_calloc(1, sizeof *dev);
+  dev->path = driver ? hs_strdup(driver) : NULL;
+  hs_status s = open_device(dev, emulated);
   if (!hs_ok(s)) {  // what was opened stays with the driver: the process is of no use any more
     cuda_driver_close(&dev->d);
+    hs_free(dev->path);
     hs_free(dev);
     return s;
   }
-  *out = opened[emulated] = dev;
+  opened.device = *out = dev;
+  opened.emulated = emulated;
   return HS_GOOD;
 }
 

@@ -2,7 +2,7 @@
 // `gpu-emulated`, the same code on the emulator. See gpu.h.
 //
 // No foreign code runs here. The shell's side is that of the cpu backend (backends/cpu/client.h); a
-// compile request has three numbers more. `gpu` needs no device to compile for a named one: then
+// compile request has a few fields more. `gpu` needs no device to compile for a named one: then
 // the program can be looked at, and running it says what is missing.
 #include "backends/cpu/client.h"
 #include "backends/gpu/gpu.h"
@@ -54,11 +54,12 @@ static hs_status describe(const backend_options *o, bool emulated, bool load, hs
   wire_put_u32(request, emulated);
   wire_put_u32(request, load && !o->plan_only);
   wire_put_u32(request, t ? t->sm : 0);
+  wire_put_str(request, o->driver && !emulated ? o->driver : "");
   return HS_GOOD;
 }
 
 static hs_status describe_device(const backend_options *o, hs_buf *request) {
-  hs_status s = probe_device();
+  hs_status s = o->driver ? HS_GOOD : probe_device();
   bool here = hs_ok(s);
   if (!here && !o->device) return s;
   hs_status_drop(s);
@@ -96,6 +97,9 @@ static const cpu_client emulated = {
 static hs_status compile_device(const hlo_module *m, const backend_options *o, backend_exe **out) {
   *out = NULL;
   HS_TRY(probe_emulated());
+  hs_status s = cpu_client_compile(&device, m, o, out);
+  if (hs_ok(s) || !s.err->subject || strcmp(s.err->subject, GPU_OTHER_DRIVER) != 0) return s;
+  hs_status_drop(s);  // its worker has ended (device_is_lost): in a new one it can be opened
   return cpu_client_compile(&device, m, o, out);
 }
 

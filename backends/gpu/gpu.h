@@ -32,7 +32,8 @@ typedef struct gpu_device {
   cuda_device number;
   cuda_context *context;
   cuda_stream *stream;
-  bool emulated;
+  char *path;    // of its driver; NULL: the installed one
+  bool bitcode;  // its code is LLVM's: the emulator, or a driver made of it
   u32 sm;
   char name[96];
   // transfers of what is not pinned go through the two halves of `pinned`
@@ -40,8 +41,12 @@ typedef struct gpu_device {
   cuda_event *free_again[2];  // of each half
   bool failed;                // by an error that the process does not survive
 } gpu_device;
-// The process's device of that sort, opened the first time. It stays open. E_DEVICE, ...
-hs_status gpu_device_get(bool emulated, gpu_device **out);
+// The subject of the error that the process has another device open: a new process has not.
+#define GPU_OTHER_DRIVER "another driver"
+// The process's device, the emulator or that of a driver (NULL: the installed one), opened the first
+// time. It stays open, and is the only one. E_DEVICE, ...
+hs_status gpu_device_get(bool emulated, const char *driver, gpu_device **out);
+hs_status gpu_device_use(gpu_device *);  // enters its context; E_DEVICE when it is lost
 // The status of a call; notes when the device is lost.
 hs_status gpu_check(gpu_device *, cuda_result, const char *what);
 #define GPU_TRY(dev, call, what) HS_TRY(gpu_check((dev), (call), (what)))
@@ -92,15 +97,16 @@ typedef struct gpu_program {
 } gpu_program;
 
 typedef struct gpu_options {
-  bool load;      // onto a device; otherwise it can be looked at only
-  bool emulated;  // the device is the emulator
-  u32 sm;         // 0: the device's own
+  bool load;           // onto a device; otherwise it can be looked at only
+  bool emulated;       // the device is the emulator
+  const char *driver;  // path of the library; NULL: the installed one
+  u32 sm;              // 0: the device's own
 } gpu_options;
 // Lowers, compiles and, if asked to, loads. The module outlives it. E_UNSUPPORTED, E_DEVICE, ...
 hs_status gpu_program_new(const hlo_module *, const cpu_lower_options *, const gpu_options *,
                           gpu_program **out);
 void gpu_program_free(gpu_program *);  // NULL is fine
-// "row-reduce", or "sort (radix), on the host".
+// "row-reduce", or "host: sort (radix)".
 const char *gpu_step_kind(const cpu_step *);
 
 // ---- exec.c -------------------------------------------------------------------------------------

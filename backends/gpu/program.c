@@ -41,14 +41,14 @@ static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
 const char *gpu_step_kind(const cpu_step *s) {
   static _Thread_local char text[96];
   if (s->device) return emit_kind_name(s->kernel->kind);
-  (void)snprintf(text, sizeof text, "%s, on the host", cpu_step_kind_text(s));
+  (void)snprintf(text, sizeof text, "host: %s", cpu_step_kind_text(s));
   return text;
 }
 
 // ---- loading ------------------------------------------------------------------------------------
 
 static hs_status image_of(gpu_program *g, hs_buf *image) {
-  if (!g->dev->emulated) {
+  if (!g->dev->bitcode) {
     HS_TRY(emit_gpu_ptx(g->unit, image));
     hs_buf_putc(image, '\0');
     return HS_GOOD;
@@ -140,9 +140,9 @@ static hs_status load(gpu_program *g) {
 
 static hs_status make(gpu_program *g, const hlo_module *m, const cpu_lower_options *lower,
                       const gpu_options *o) {
-  if (o->load) HS_TRY(gpu_device_get(o->emulated, &g->dev));
+  if (o->load) HS_TRY(gpu_device_get(o->emulated, o->driver, &g->dev));
   g->sm = o->sm ? o->sm : g->dev ? g->dev->sm : 90;
-  if (g->dev && !o->emulated && g->sm != g->dev->sm) g->dev = NULL;  // compiled for another one
+  if (g->dev && !g->dev->bitcode && g->sm != g->dev->sm) g->dev = NULL;  // compiled for another one
   const emit_gpu_options eo = {.sm = g->sm, .contract = !lower->no_contract};
   HS_TRY(emit_gpu_unit_new(&eo, &g->unit));
   const cpu_maker makes = {g, add_kernel, GPU_ALIGN};

@@ -38,6 +38,7 @@ static hs_status build(served *s, wire_reader *r, const serve_map *constants, hs
   gpu_options o = {.emulated = wire_get_u32(r)};
   o.load = wire_get_u32(r);
   o.sm = wire_get_u32(r);
+  hs_str driver = wire_get_str(r);
   cpu_request q;
   hs_status st = cpu_request_read(r, constants, &q);
   s->id = q.id, s->threads = q.threads, s->ctx = q.ctx, s->m = q.m;
@@ -45,7 +46,10 @@ static hs_status build(served *s, wire_reader *r, const serve_map *constants, hs
   worker_doing = "lowering";
   cpu_par_begin(s->threads);
   q.options.threads = cpu_par_threads();
+  char *path = driver.n ? hs_format("%.*s", (int)driver.n, driver.p) : NULL;
+  o.driver = path;
   st = gpu_program_new(s->m, &q.options, &o, &s->g);
+  hs_free(path);
   cpu_par_end();
   HS_TRY(st);
   cpu_request_answer(&q, s->g->p, gpu_step_kind, reply);
@@ -162,8 +166,7 @@ hs_status gpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds,
   served *s = find((u64)wire_get_i64(&r));
   if (!s || nfds < 1) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
   if (!s->g->dev) return not_loaded(s->g);
-  gpu_device *dev;
-  HS_TRY(gpu_device_get(s->g->dev->emulated, &dev));
+  HS_TRY(gpu_device_use(s->g->dev));
   backend_run_options o;
   wire_get(&r, &o, sizeof o);
   run_request x = {.s = s};

@@ -13,7 +13,8 @@ hs_status cmd_backends(repl_cmd *c) {
     hs_status s = b->probe();
     const char *state = hs_ok(s) ? "ok" : s.err->message;
     if (!c->doc)
-      repl_say(c->out, "%c %-8s %-50s %s\n", b == c->s->be ? '*' : ' ', b->name, b->summary, state);
+      repl_say(c->out, "%c %-12s %-56s %s\n", b == c->s->be ? '*' : ' ', b->name, b->summary,
+               state);
     repl_json *j = repl_json_object(list, NULL);
     repl_json_str(j, "name", b->name);
     repl_json_str(j, "summary", b->summary);
@@ -29,9 +30,7 @@ hs_status cmd_backends(repl_cmd *c) {
 static hs_status find_backend(repl_cmd *c, const char *name, const backend **out) {
   *out = backend_find(name);
   if (*out && backend_has(*out, BACKEND_XLA)) return HS_GOOD;  // a plug-in may be named with it
-  // compiling for a device that is not here needs its name only
-  if (*out && backend_has(*out, BACKEND_DEVICE) && c->s->target->family == PROF_GPU) return HS_GOOD;
-  if (*out) return (*out)->probe();
+  if (*out) return repl_backend_usable(c->s, *out);
   const char *names[32];
   u32 n = HS_MIN(backend_count, (u32)HS_COUNT(names));
   for (u32 k = 0; k < n; k++) names[k] = backend_table[k]->name;

@@ -62,13 +62,17 @@ hs_status support_module(hlo_ctx *ctx, hlo_opcode op, hlo_dtype t, hlo_module **
 // ---- the table ----------------------------------------------------------------------------------
 enum { MOST_BACKENDS = 8 };
 
+static bool falls_back(const backend *b, const hlo_instr *i) {
+  return b->falls_back && b->falls_back(i);
+}
+
 static bool module_supported(const backend *b, const hlo_module *m, hlo_opcode op) {
   hlo_for_each_instr(i, m->entry)
-    if (i->opcode == op && !b->supports(i, NULL)) return false;
+    if (i->opcode == op && (!b->supports(i, NULL) || falls_back(b, i))) return false;
   return true;
 }
 
-// Bit k: backend k does the operation on the type. False: HLO has no such instruction.
+// Bit k: backend k has code of its own for the operation on the type. False: HLO has no such instruction.
 static bool cell(hlo_ctx *ctx, hlo_opcode op, hlo_dtype t, u32 *bits) {
   hlo_module *m;
   hs_status s = support_module(ctx, op, t, &m);
@@ -153,9 +157,9 @@ static bool *run_stepwise(const hlo_module *m, hs_arena *a) {
 }
 
 static hs_status support_of_module(repl_cmd *c, const backend *b, hlo_opcode only, const bool *runs,
-                                   repl_json *list) {
+                                   repl_json *list, repl_json *fallbacks) {
   enum { MOST = 20 };
-  u32 can = 0, cannot = 0;
+  u32 can = 0, cannot = 0, elsewhere = 0;
   hs_buf lines = {0};
   hs_status stopped = HS_GOOD;
   hlo_for_each_comp(comp, c->m)
@@ -165,6 +169,15 @@ static hs_status support_of_module(repl_cmd *c, const backend *b, hlo_opcode onl
       hs_buf why = {0};
       if (b->supports(i, &why)) {
         can++;
+        if (falls_back(b, i)) {
+          elsewhere++;
+          repl_json *j = repl_json_object(fallbacks, NULL);
+          repl_json_str(j, "backend", b->name);
+          repl_json_str(j, "instruction", i->name);
+          repl_json_str(j, "opcode", hlo_op_text(i->opcode));
+          if (repl_flag(c, "--all") || elsewhere <= MOST)
+            hs_buf_printf(&lines, "    %s: on the host: %s\n", i->name, hlo_op_text(i->opcode));
+        }
       } else {
         cannot++;
         if (repl_flag(c, "--all") || cannot <= MOST)
@@ -179,10 +192,11 @@ static hs_status support_of_module(repl_cmd *c, const backend *b, hlo_opcode onl
       hs_buf_free(&why);
     }
   if (!c->doc && hs_ok(stopped))
-    repl_say(c->out, "%-8s %u instructions supported, %u not\n%s", b->name, can, cannot,
+    repl_say(c->out, "%-12s %u instructions supported, %u not\n%s", b->name, can, cannot,
              lines.n ? hs_buf_cstr(&lines) : "");
-  if (!c->doc && hs_ok(stopped) && cannot > MOST && !repl_flag(c, "--all"))
-    repl_say(c->out, "    ... %u more; support --all shows them\n", cannot - MOST);
+  u32 most = HS_MAX(cannot, elsewhere);
+  if (!c->doc && hs_ok(stopped) && most > MOST && !repl_flag(c, "--all"))
+    repl_say(c->out, "    ... %u more; support --all shows them\n", most - MOST);
   hs_buf_free(&lines);
   return stopped;
 }
@@ -194,8 +208,9 @@ hs_status cmd_support(repl_cmd *c) {
   if (!c->m || repl_flag(c, "--table")) return support_table(c, only);
   HS_TRY(repl_needs_module(c, false));
   repl_json *list = repl_json_array(c->doc, "unsupported");
+  repl_json *fallbacks = repl_json_array(c->doc, "fallbacks");
   const bool *runs = run_stepwise(c->m, c->scratch);
   for (u32 k = 0; k < backend_count; k++)
-    HS_TRY(support_of_module(c, backend_table[k], only, runs, list));
+    HS_TRY(support_of_module(c, backend_table[k], only, runs, list, fallbacks));
   return HS_GOOD;
 }

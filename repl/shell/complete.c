@@ -218,9 +218,11 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
                                         "ptx",    "disable", "enable", "disabled"};
     for (size_t k = 0; k < HS_COUNT(views); k++) add(o, views[k]);
   } else if (strcmp(kind, "WHOSE") == 0) add(o, "xla");
-  else if (strcmp(kind, "WHAT") == 0)
-    add(o, "llvm"), add(o, "asm"), add(o, "buffers"), add(o, "schedule");
-  else if (strcmp(kind, "QUERY") == 0 || strcmp(kind, "OPCODE") == 0)
+  else if (strcmp(kind, "WHAT") == 0) {
+    static const char *const dumps[] = {"llvm",      "asm",     "ptx",     "sass",
+                                        "resources", "buffers", "schedule"};
+    for (size_t k = 0; k < HS_COUNT(dumps); k++) add(o, dumps[k]);
+  } else if (strcmp(kind, "QUERY") == 0 || strcmp(kind, "OPCODE") == 0)
     for (int k = 1; k < HLO_OPCODE_COUNT; k++) add(o, hlo_op_text((hlo_opcode)k));
   else if (strcmp(kind, "WORD") == 0) {
     add_commands(o, s);

@@ -106,6 +106,7 @@ backend_options repl_backend_options(const repl_session *s) {
                            .target = s->plugin_target,
                            .device =
                                s->target && s->target->family == PROF_GPU ? s->target->name : NULL,
+                           .driver = *s->set.gpu_driver ? s->set.gpu_driver : NULL,
                            .nflags = (u32)s->flags.n,
                            .flags = s->flags.v};
 }
@@ -118,6 +119,9 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
                          (u64)c->s->set.elided * 31 +
                              (repl_flag(c, "--elided") ? (u64)repl_flag(c, "--elided")[0] : 0))
                 : 0;
+  // programs stay with the driver that they were compiled for
+  if (*c->s->set.gpu_driver)
+    key = hs_hash_bytes(c->s->set.gpu_driver, strlen(c->s->set.gpu_driver), key);
   if (x->exe && x->be == be && x->version == c->mod->at->number &&
       x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
       x->fill_key == key && x->backend_only == o->backend_only &&

@@ -72,6 +72,8 @@ static const setting settings[] = {
      "programs may only compute: auto (as far as the kernel can), on (or not at all), off"},
     {"capture", SET_TEXT, AT(capture), 0, sizeof((repl_settings *)0)->capture,
      "instructions whose values every run keeps: a glob such as dot.*; off: none"},
+    {"gpu.driver", SET_TEXT, AT(gpu_driver), 0, sizeof((repl_settings *)0)->gpu_driver,
+     "path of the CUDA driver's library for backend gpu; off: the installed one"},
     {"jax.malloc", SET_MALLOC, AT(jax_malloc), 0, 0,
      "how the process of backend jax allocates; best: what is faster on the program"},
     {"infer", SET_BOOL, AT(infer), 0, 1,
