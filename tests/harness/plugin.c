@@ -40,25 +40,25 @@ static hs_buf built(const char *library) {
   return b;
 }
 
-const char *plugin_fake(const char *mode) {
+// A copy of the library under the name of a mode; in the mode `hides`, without the function.
+static const char *as_mode(const char *library, const char *mode, const char *hides,
+                           const char *function) {
   static char path[256];
-  hs_buf b = built("libfake_pjrt");
-  snprintf(path, sizeof path, "%s/fake-%s.so", folder, mode);
+  hs_buf b = built(library);
+  char *at = strcmp(mode, hides) == 0 ? memmem(b.p, b.n, function, strlen(function) + 1) : NULL;
+  if (at) at[2] = 'X';
+  snprintf(path, sizeof path, "%s/%s-%s.so", folder, library, mode);
   if (access(path, R_OK) != 0) plugin_write(path, b.p, b.n);
   hs_buf_free(&b);
   return path;
 }
 
+const char *plugin_fake(const char *mode) { return as_mode("libfake_pjrt", mode, "", ""); }
 const char *plugin_fake_cuda(const char *mode) {
-  static char path[256];
-  static const char hidden[] = "cuLaunchKernel";
-  hs_buf b = built("libfake_cuda");
-  char *at = strcmp(mode, "missing") == 0 ? memmem(b.p, b.n, hidden, sizeof hidden) : NULL;
-  if (at) at[2] = 'X';
-  snprintf(path, sizeof path, "%s/cuda-%s.so", folder, mode);
-  if (access(path, R_OK) != 0) plugin_write(path, b.p, b.n);
-  hs_buf_free(&b);
-  return path;
+  return as_mode("libfake_cuda", mode, "missing", "cuLaunchKernel");
+}
+const char *plugin_fake_cupti(const char *mode) {
+  return as_mode("libfake_cupti", mode, "short", "cuptiActivityFlushAll");
 }
 
 const char plugin_fused_parts[] =

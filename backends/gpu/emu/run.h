@@ -94,7 +94,7 @@ typedef struct emu_barrier {
   u32 popc;
 } emu_barrier;
 
-// What a warp waits for: the lanes that have come so far. Where masks split a warp, one of its groups.
+// What a warp waits for: the lanes that have come so far. Where masks split a warp: one group's.
 typedef struct emu_meeting {
   const emu_site *site;
   emu_warp_op op;

@@ -2,8 +2,10 @@
 // refuses, and that each way in which a driver can misbehave shows as it does there.
 #include "tests/unit/skip.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -392,6 +394,136 @@ static void library_modes(void **state) {
   OK(d.context_release(0));
 }
 
+// ---- a profiler ---------------------------------------------------------------------------------
+typedef struct profiler {
+  int (*callbacks)(void (*)(u8 **, size_t *, size_t *),
+                   void (*)(void *, u32, u8 *, size_t, size_t));
+  int (*enable)(int);
+  int (*disable)(int);
+  int (*flush)(u32);
+  int (*next)(u8 *, size_t, void **);
+  int (*dropped)(void *, u32, size_t *);
+  int (*push)(int, u64);
+  int (*pop)(int, u64 *);
+} profiler;
+static profiler p;
+enum { COPY = 1, KERNEL = 10, EXTERNAL = 39, GRAPH = 51, MOST_RECORDS = 64 };
+static struct {
+  u32 n, buffers, kind[MOST_RECORDS], correlation[MOST_RECORDS];
+  u64 begin[MOST_RECORDS], end[MOST_RECORDS], id[MOST_RECORDS];
+  char name[MOST_RECORDS][20];
+} seen;
+
+static void requested(u8 **buffer, size_t *size, size_t *most) {
+  *size = 4096;
+  *buffer = malloc(*size);
+  *most = 0;
+}
+static void completed(void *context, u32 stream, u8 *buffer, size_t size, size_t valid) {
+  (void)context, (void)stream, (void)size;
+  seen.buffers++;
+  for (void *r = NULL; p.next(buffer, valid, &r) == 0 && seen.n < MOST_RECORDS;) {
+    const u8 *at = r;
+    u32 n = seen.n++;
+    seen.kind[n] = hs_load32(at);
+    bool graph = seen.kind[n] == GRAPH, other = seen.kind[n] == EXTERNAL;
+    seen.begin[n] = hs_load64(at + (graph ? 8 : 16));
+    seen.end[n] = hs_load64(at + (graph ? 16 : 24));
+    if (other) seen.id[n] = hs_load64(at + 8);
+    seen.correlation[n] = hs_load32(at + (graph                    ? 4
+                                          : other                  ? 16
+                                          : seen.kind[n] == KERNEL ? 92
+                                                                   : 44));
+    if (seen.kind[n] == KERNEL)
+      snprintf(seen.name[n], sizeof seen.name[n], "%s",
+               (const char *)(uintptr_t)hs_load64(at + 104));
+  }
+  free(buffer);
+}
+
+static void open_profiler(const char *mode) {
+  static const char *const names[] = {"ActivityRegisterCallbacks",
+                                      "ActivityEnable",
+                                      "ActivityDisable",
+                                      "ActivityFlushAll",
+                                      "ActivityGetNextRecord",
+                                      "ActivityGetNumDroppedRecords",
+                                      "ActivityPushExternalCorrelationId",
+                                      "ActivityPopExternalCorrelationId"};
+  void *library = dlopen(plugin_fake_cupti(mode), RTLD_NOW | RTLD_LOCAL);
+  assert_non_null(library);
+  void **slots = (void **)(void *)&p;
+  for (u32 k = 0; k < HS_COUNT(names); k++) {
+    char name[60];
+    snprintf(name, sizeof name, "cupti%s", names[k]);
+    slots[k] = dlsym(library, name);
+    assert_int_equal(!slots[k], strcmp(mode, "short") == 0 && k == 3);
+  }
+  memset(&seen, 0, sizeof seen);
+}
+
+// A launch and a copy under a number of ours, then a recorded sequence of both.
+static void profiled(void) {
+  session s;
+  cuda_graph *g;
+  cuda_graph_exec *x;
+  u64 id = 0;
+  begin(&s, "scale", (emu_behaviour){0});
+  assert_int_equal(p.callbacks(requested, completed), 0);
+  static const int kinds[] = { KERNEL, COPY, EXTERNAL, GRAPH };
+  for (u32 k = 0; k < HS_COUNT(kinds); k++) assert_int_equal(p.enable(kinds[k]), 0);
+  assert_int_equal(p.push(3, 77), 0);
+  OK(launch(&s));
+  OK(d.copy_out(s.out, s.y, sizeof s.out, s.stream));
+  assert_int_equal(p.pop(3, &id), 0);
+  assert_int_equal(id, 77);
+  assert_int_equal(p.pop(3, &id), 18);
+  OK(d.capture_begin(s.stream, CUDA_CAPTURE_THREAD_LOCAL));
+  OK(launch(&s));
+  OK(d.copy_out(s.out, s.y, sizeof s.out, s.stream));
+  OK(d.capture_end(s.stream, &g));
+  OK(d.graph_make(&x, g, 0));
+  OK(d.graph_free(g));
+  OK(d.graph_launch(x, s.stream));
+  OK(d.stream_wait(s.stream));
+  assert_int_equal(p.flush(1), 0);
+  for (u32 k = 0; k < HS_COUNT(kinds); k++) assert_int_equal(p.disable(kinds[k]), 0);
+  OK(d.graph_exec_free(x));
+  end(&s);
+  emu_api_observe(NULL);
+}
+
+static void profiles(void **state) {
+  (void)state;
+  size_t dropped;
+  open_profiler("ok");
+  profiled();
+  static const u32 want[] = { EXTERNAL, KERNEL, EXTERNAL, COPY, GRAPH };
+  assert_int_equal(seen.n, HS_COUNT(want));
+  assert_memory_equal(seen.kind, want, sizeof want);
+  assert_string_equal(seen.name[1], "k");
+  assert_int_equal(seen.id[0], 77);
+  assert_int_equal(seen.correlation[0], seen.correlation[1]);
+  assert_int_equal(seen.correlation[2], seen.correlation[3]);
+  assert_true(seen.correlation[3] < seen.correlation[4]);
+  for (u32 k = 1; k < 5; k += k == 1 ? 2 : 1) assert_true(seen.begin[k] < seen.end[k]);
+  assert_true(seen.end[1] <= seen.begin[3] && seen.end[3] <= seen.begin[4]);
+  open_profiler("small");
+  profiled();
+  assert_int_equal(seen.n, 5);
+  assert_int_equal(seen.buffers, 3);
+  open_profiler("drops");
+  profiled();
+  assert_int_equal(seen.n, 4);
+  assert_int_equal(p.dropped(NULL, 0, &dropped), 0);
+  assert_int_equal(dropped, 1);
+  open_profiler("busy");
+  assert_int_equal(p.callbacks(requested, completed), 39);
+  open_profiler("denied");
+  assert_int_equal(p.enable(KERNEL), 35);
+  open_profiler("short");
+}
+
 static int set_up(void **state) {
   (void)state;
   if (!plugin_folder_make()) return -1;
@@ -408,7 +540,7 @@ int main(void) {
       cmocka_unit_test(refuses),       cmocka_unit_test(computes),        cmocka_unit_test(streams),
       cmocka_unit_test(graphs),        cmocka_unit_test(freed_too_early), cmocka_unit_test(faults),
       cmocka_unit_test(memory_ends),   cmocka_unit_test(processes_end),   cmocka_unit_test(library),
-      cmocka_unit_test(library_modes),
+      cmocka_unit_test(library_modes), cmocka_unit_test(profiles),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
