@@ -1,5 +1,6 @@
 // cpu.h — what the tests of the cpu backend share: a module of our own is compiled and run, and
-// its results must be the evaluator's. run_cpu_tests is their main.
+// its results must be the evaluator's. UNDER_TEST, defined before, names another backend.
+// run_cpu_tests is their main.
 #ifndef TESTS_UNIT_BACKENDS_CPU_H
 #define TESTS_UNIT_BACKENDS_CPU_H
 
@@ -11,6 +12,9 @@
 #include "tests/unit/modules.h"
 #include "tests/unit/skip.h"
 
+#ifndef UNDER_TEST
+#define UNDER_TEST "cpu"
+#endif
 static const backend *cpu;
 static backend_context *backends;
 
@@ -61,7 +65,7 @@ static inline int run_cpu_tests(int argc, char **argv, const char *name,
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   if (argc > 1) cmocka_set_test_filter(argv[1]);
-  cpu = backend_find("cpu");
+  cpu = backend_find(UNDER_TEST);
   hs_status s = cpu->probe();
   if (!hs_ok(s)) {
     hs_buf why = {0};
