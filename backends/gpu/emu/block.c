@@ -38,9 +38,12 @@ static void put_block(hs_buf *o, const emu_block *b) {
   hs_buf_printf(o, "block (%u,%u,%u)", b->ctaid[0], b->ctaid[1], b->ctaid[2]);
 }
 
-void emu_put_thread(hs_buf *o, const emu_block *b, u32 index) {
+emu_thread_name emu_name_thread(const emu_block *b, u32 index) {
   u32 xy = b->ntid[0] * b->ntid[1];
-  hs_buf_printf(o, "thread (%u,%u,%u)", index % b->ntid[0], index % xy / b->ntid[0], index / xy);
+  emu_thread_name n;
+  (void)snprintf(n.text, sizeof n.text, "thread (%u,%u,%u)", index % b->ntid[0],
+                 index % xy / b->ntid[0], index / xy);
+  return n;
 }
 
 // Leaves the thread for the scheduler.
@@ -58,7 +61,7 @@ void emu_fault(emu_thread *t, const emu_site *site, emu_fault_kind kind, const c
   if (site && strcmp(site->function, b->kernel->name) != 0)
     hs_buf_printf(o, ", in %s", site->function);
   hs_buf_puts(o, ": ");
-  emu_put_thread(o, b, t->index);
+  hs_buf_puts(o, emu_name_thread(b, t->index).text);
   hs_buf_puts(o, " of ");
   put_block(o, b);
   hs_buf_putc(o, ' ');
@@ -181,9 +184,8 @@ static void stuck(emu_block *b) {
       other = o;
     }
   }
-  hs_buf text = {0};
-  if (other) emu_put_thread(&text, b, other->index);
-  else hs_buf_puts(&text, "a thread that does not exist");
+  emu_thread_name name = {"a thread that does not exist"};
+  if (other) name = emu_name_thread(b, other->index);
   const char *what = other ? instead(other) : "never comes";
   t->fiber = b->host;  // emu_fault leaves from here: no thread runs
   b->fault = EMU_DIVERGED;
@@ -192,15 +194,13 @@ static void stuck(emu_block *b) {
   hs_buf_printf(o, "kernel %s", b->kernel->name);
   if (t->site->hlo) hs_buf_printf(o, " (%s)", t->site->hlo);
   hs_buf_puts(o, ": ");
-  emu_put_thread(o, b, t->index);
+  hs_buf_puts(o, emu_name_thread(b, t->index).text);
   hs_buf_puts(o, " of ");
   put_block(o, b);
   if (warp)
     hs_buf_printf(o, " waits at a warp's operation whose mask %08x names %s, which %s", t->mask,
-                  hs_buf_cstr(&text), what);
-  else
-    hs_buf_printf(o, " waits at barrier %u for %s, which %s", t->barrier, hs_buf_cstr(&text), what);
-  hs_buf_free(&text);
+                  name.text, what);
+  else hs_buf_printf(o, " waits at barrier %u for %s, which %s", t->barrier, name.text, what);
 }
 
 static void run_waiting(emu_runner *r) {
@@ -210,7 +210,7 @@ static void run_waiting(emu_runner *r) {
     place(&b->threads[k], b, k);
     // Not all at the same offset in a page, where they would be in each other's way in the cache.
     emu_fiber_prepare(&b->threads[k].fiber, r->stacks + k * (r->stack_bytes + EMU_STACK_GAP),
-                      r->stack_bytes - k * 320 % EMU_STACK_GAP, thread_main);
+                      r->stack_bytes - k * 320 % 4096, thread_main);
   }
   for (;;) {
     bool any = false;
@@ -235,13 +235,20 @@ static void begin_block(emu_block *b, const emu_job *j, u64 number) {
   b->first_big = ++b->big;
 }
 
+static void free_stacks(emu_runner *r) {
+  size_t n = r->nstacks * (r->stack_bytes + EMU_STACK_GAP);
+  if (!r->stacks) return;
+  HS_UNPOISON(r->stacks - EMU_STACK_GAP, n);  // others may get these addresses
+  (void)munmap(r->stacks - EMU_STACK_GAP, n);
+  r->stacks = NULL;
+  r->nstacks = 0;
+}
+
 static hs_status stacks_for(emu_runner *r, u32 n, size_t bytes) {
   size_t page = EMU_STACK_GAP;
   bytes = (bytes + page - 1) / page * page;
   if (r->nstacks >= n && r->stack_bytes >= bytes) return HS_GOOD;
-  if (r->stacks) (void)munmap(r->stacks - page, r->nstacks * (r->stack_bytes + page));
-  r->stacks = NULL;
-  r->nstacks = 0;
+  free_stacks(r);
   u8 *p =
       mmap(NULL, n * (bytes + page), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED) return hs_fail_errno(HS_E_NO_MEMORY, "stacks of emulated threads");
@@ -249,8 +256,11 @@ static hs_status stacks_for(emu_runner *r, u32 n, size_t bytes) {
   r->nstacks = n;
   r->stack_bytes = bytes;
   for (u32 k = 0; k < n; k++)
-    if (mprotect(r->stacks + k * (bytes + page), bytes, PROT_READ | PROT_WRITE) != 0)
-      return hs_fail_errno(HS_E_NO_MEMORY, "stacks of emulated threads");
+    if (mprotect(r->stacks + k * (bytes + page), bytes, PROT_READ | PROT_WRITE) != 0) {
+      hs_status s = hs_fail_errno(HS_E_NO_MEMORY, "stacks of emulated threads");
+      free_stacks(r);
+      return s;
+    }
   return HS_GOOD;
 }
 
@@ -332,8 +342,7 @@ void emu_runner_run(emu_runner *r, emu_job *j) {
 
 void emu_runner_free(emu_runner *r) {
   if (!r) return;
-  if (r->stacks)
-    (void)munmap(r->stacks - EMU_STACK_GAP, r->nstacks * (r->stack_bytes + EMU_STACK_GAP));
+  free_stacks(r);
   hs_free(r->threads);
   free(r->block.shared);
   hs_free(r->block.cells);

@@ -72,11 +72,10 @@ static void check_global(emu_thread *t, const u8 *p, const emu_site *s, u64 n) {
 
 // ---- shared memory ------------------------------------------------------------------------------
 static void race(emu_thread *t, const emu_site *s, u64 offset, const char *other, u32 index) {
-  hs_buf text = {0};
-  emu_put_thread(&text, t->block, index);
+  emu_thread_name name = emu_name_thread(t->block, index);
   emu_fault(t, s, EMU_RACE,
             "%s shared memory at offset %llu, which %s %s without a barrier between", verb(s),
-            (unsigned long long)offset, hs_buf_cstr(&text), other);
+            (unsigned long long)offset, name.text, other);
 }
 
 // Do this thread and thread `other`, which was here at small time `then` since the latest barrier

@@ -51,6 +51,7 @@ __asm__(".text\n"
 void emu_fiber_prepare(emu_fiber *f, void *stack, size_t n, void (*main)(void)) {
   // From the top: a word that keeps the alignment, the end of the chain of callers, main, and six
   // registers. main begins as after a call: its stack pointer is 8 beyond a multiple of 16.
+  HS_UNPOISON(stack, n);  // what was left here in the middle of a function
   void **top = (void **)((uintptr_t)((u8 *)stack + n) & ~(uintptr_t)15);
   top[-1] = top[-2] = NULL;
   top[-3] = NULL;
@@ -66,6 +67,7 @@ void emu_fiber_switch(emu_fiber *from, emu_fiber *to, bool for_good) {
 }
 #else
 void emu_fiber_prepare(emu_fiber *f, void *stack, size_t n, void (*main)(void)) {
+  HS_UNPOISON(stack, n);  // what was left here in the middle of a function
   *f = (emu_fiber){.stack = stack, .bytes = n};
   (void)getcontext(&f->context);
   f->context.uc_stack.ss_sp = stack;

@@ -2,10 +2,10 @@
 #ifndef GPU_EMU_REWRITE_H
 #define GPU_EMU_REWRITE_H
 
+#include "backends/gpu/emu/run.h"
+
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
-
-#include "backends/gpu/emu/run.h"
 
 // A variable in shared memory.
 typedef struct shared_var {

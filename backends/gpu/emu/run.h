@@ -133,7 +133,10 @@ extern _Thread_local emu_thread *emu_current;
 void emu_fault(emu_thread *, const emu_site *, emu_fault_kind, const char *fmt, ...)
     HS_PRINTF(4, 5);
 // "thread (1,0,0)"
-void emu_put_thread(hs_buf *, const emu_block *, u32 index);
+typedef struct emu_thread_name {
+  char text[48];
+} emu_thread_name;
+emu_thread_name emu_name_thread(const emu_block *, u32 index);
 // Back to the scheduler, until it continues this thread.
 void emu_wait(emu_thread *, emu_state);
 

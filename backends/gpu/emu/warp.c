@@ -36,10 +36,9 @@ static void check_aligned(emu_thread *t, const emu_site *site, u32 id) {
   const emu_thread *o = b->meetings[t->warp].at_barrier;
   b->meetings[t->warp].at_barrier = t;
   if (!o || o->state != EMU_AT_BARRIER || o->barrier != id || o->site == site) return;
-  hs_buf text = {0};
-  emu_put_thread(&text, b, o->index);
+  emu_thread_name name = emu_name_thread(b, o->index);
   emu_fault(t, site, EMU_DIVERGED, "arrives at barrier %u at another place than %s of its warp", id,
-            hs_buf_cstr(&text));
+            name.text);
 }
 
 u32 emu_barrier_call(emu_thread *t, const emu_site *site, u32 op, u32 id, u32 count, u32 pred) {
