@@ -50,11 +50,11 @@ typedef struct backend_options {
   // cpu: plan steps and buffers as for running, but make no code: the program can say its figures
   // and its plan, and not run
   bool plan_only;
-  // gpu: the device to compile for, a name of profiler/devices.def, which need not be here. NULL: the
-  // one that is here; for gpu-emulated an H200
+  // gpu: the device to compile for, a name of profiler/devices.def, which need not be here. NULL:
+  // the one that is here; for gpu-emulated an H200
   const char *device;
   const char *driver;  // gpu: path of the CUDA driver's library; NULL: the one that is installed
-  bool one_device;  // interp, cpu: run as the only device, whatever the module says
+  bool one_device;     // interp, cpu: run as the only device, whatever the module says
   // cpu: products are rounded before they are added; otherwise both may be one fused operation, as
   // XLA:CPU compiles them
   bool no_contract;
@@ -132,8 +132,8 @@ typedef struct backend {
   // Whether one instruction, with its types and attributes, is done without the evaluator;
   // otherwise `why` (may be NULL) gets "unsupported: <opcode> ...".
   bool (*supports)(const hlo_instr *, hs_buf *why);
-  // Of an instruction that it supports: whether that is done by other code than the backend is about,
-  // on the host of a device, say. NULL: none is.
+  // Of an instruction that it supports: whether that is done by other code than the backend is
+  // about, on the host of a device, say. NULL: none is.
   bool (*falls_back)(const hlo_instr *);
   // A program, released by the caller; options NULL: all zero. It keeps no pointer into the module.
   // Modules need not be supported: E_UNSUPPORTED, E_COMPILE, E_NO_MEMORY, ... say why not.
@@ -143,7 +143,8 @@ typedef struct backend {
   // backend_once. *out is the caller's to free with backend_result_free, also after an error.
   hs_status (*run)(backend_exe *, u32 nargs, hlo_literal *const *args, const backend_run_options *,
                    backend_result *out);
-  // Appends "llvm", "asm", "ptx", "sass", "resources", "buffers" or "schedule" as text; E_USAGE for others. May be NULL.
+  // Appends "llvm", "asm", "ptx", "sass", "resources", "buffers" or "schedule" as text; E_USAGE for
+  // those that it does not have. May be NULL.
   hs_status (*dump)(backend_exe *, const char *what, hs_buf *out);
   // The program's buffers, each with its place; the caller's to free. May be NULL.
   hs_status (*plan)(backend_exe *, prof_memory *out);

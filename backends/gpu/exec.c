@@ -1,5 +1,5 @@
-// exec.c — runs a program on its device: launches in stream order, loops and branches driven by the
-// host, steps without a kernel on the host. See gpu.h.
+// exec.c — runs a program on its device: launches in stream order, loops and branches driven by
+// the host, steps without a kernel on the host. See gpu.h.
 //
 // The host waits for the device only where it must know something (a condition, a branch's number)
 // or do something (a step on the host). A loop whose number of iterations its code shows needs no

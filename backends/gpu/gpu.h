@@ -43,8 +43,8 @@ typedef struct gpu_device {
 } gpu_device;
 // The subject of the error that the process has another device open: a new process has not.
 #define GPU_OTHER_DRIVER "another driver"
-// The process's device, the emulator or that of a driver (NULL: the installed one), opened the first
-// time. It stays open, and is the only one. E_DEVICE, ...
+// The process's device, the emulator or that of a driver (NULL: the installed one), opened the
+// first time. It stays open, and is the only one. E_DEVICE, ...
 hs_status gpu_device_get(bool emulated, const char *driver, gpu_device **out);
 hs_status gpu_device_use(gpu_device *);  // enters its context; E_DEVICE when it is lost
 // The status of a call; notes when the device is lost.

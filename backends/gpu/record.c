@@ -1,5 +1,5 @@
-// record.c — times of single kernels: by CUPTI, where it is and may be used, else by an event before
-// and one after each step. See gpu.h.
+// record.c — times of single kernels: by CUPTI, where it is and may be used, else by an event
+// before and one after each step. See gpu.h.
 //
 // Steps are launched one by one in these runs, not as recorded sequences. CUPTI's records give each
 // kernel's own time, as the device stamps it; the steps are told apart by a number pushed around

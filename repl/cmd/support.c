@@ -72,7 +72,8 @@ static bool module_supported(const backend *b, const hlo_module *m, hlo_opcode o
   return true;
 }
 
-// Bit k: backend k has code of its own for the operation on the type. False: HLO has no such instruction.
+// Bit k: backend k has code of its own for the operation on the type. False: HLO has no such
+// instruction.
 static bool cell(hlo_ctx *ctx, hlo_opcode op, hlo_dtype t, u32 *bits) {
   hlo_module *m;
   hs_status s = support_module(ctx, op, t, &m);

@@ -97,8 +97,7 @@ hs_status repl_backend_usable(const repl_session *s, const backend *b) {
   bool chosen = (s->plugin && backend_has(b, BACKEND_PLUGIN)) ||
                 (s->python && backend_has(b, BACKEND_PYTHON));
   // compiling for a device that is not here needs its name only; a driver may be named too
-  chosen |= backend_has(b, BACKEND_DEVICE) &&
-            (s->target->family == PROF_GPU || *s->set.gpu_driver);
+  chosen |= backend_has(b, BACKEND_DEVICE) && (s->target->family == PROF_GPU || *s->set.gpu_driver);
   return chosen ? HS_GOOD : b->probe();
 }
 

@@ -139,7 +139,7 @@ typedef struct repl_settings {
   double load_limit;    // bytes of one file, unpacked; 0: hs_load_limit_default
   sandbox_mode sandbox;
   char gpu_driver[240];  // path of the CUDA driver's library; "": the installed one
-  char capture[120];  // instructions whose values every run keeps; "": none
+  char capture[120];     // instructions whose values every run keeps; "": none
 } repl_settings;
 
 typedef struct repl_alias {

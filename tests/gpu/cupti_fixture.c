@@ -1,13 +1,14 @@
-// cupti_fixture.c — writes tests/data/cupti_records.bin: records as NVIDIA's headers lay them out, so
-// that the reader, which does not have those headers, is held against them. Not part of the build;
-// where a CUDA toolkit is (13.0 made the file that is here):
+// cupti_fixture.c — writes tests/data/cupti_records.bin: records as NVIDIA's headers lay them
+// out, so that the reader, which does not have those headers, is held against them. Not part of
+// the build; where a CUDA toolkit is (13.0 made the file that is here):
 //
-//   cc -I/usr/local/cuda/include tests/gpu/cupti_fixture.c -o fixture && ./fixture > tests/data/cupti_records.bin
+//   cc -I/usr/local/cuda/include tests/gpu/cupti_fixture.c -o /tmp/fixture
+//   /tmp/fixture > tests/data/cupti_records.bin
 //
-// Two kernels of one step (a reduction and its end), one of another step, a copy and a memset made
-// by the driver, a kernel that nobody numbered, a recorded sequence, time that CUPTI took itself, and
-// a record of a kind that is not read. The file: u32 number of records; for each u32 bytes, then the
-// record; a kernel's name is a u64 offset from the end of the records, plus one.
+// Two kernels of one step (a reduction and its end), one of another step, a copy and a memset
+// made by the driver, a kernel that nobody numbered, a recorded sequence, time that CUPTI took
+// itself, and a record of a kind that is not read. The file: u32 number of records; for each u32
+// bytes, then the record; a kernel's name is a u64 offset from the end of the records, plus one.
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// cupti.h — what the device did and when, as NVIDIA's profiling library CUPTI records it: found at
-// run time like the driver; its records decoded here, its headers not needed.
+// cupti.h — what the device did and when, as NVIDIA's profiling library CUPTI records it: found
+// at run time like the driver; its records decoded here, its headers not needed.
 #ifndef CUDA_CUPTI_H
 #define CUDA_CUPTI_H
 

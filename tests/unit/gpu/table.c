@@ -1,4 +1,4 @@
-// gpu_table.c — the table of the CUDA driver's functions: filled from a library that is here in
+// table.c — the table of the CUDA driver's functions: filled from a library that is here in
 // parts, by exported name or by version; its errors as statuses; what the targets hold.
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,7 +141,8 @@ static void resources(void **st) {
   (void)st;
   hs_buf out = {0};
   gpu_read_resources(
-      ".version 8.0\n.target sm_90\n.visible .entry k0(\n.param .u64 a\n)\n.maxntid 256, 1, 1\n{\n}\n"
+      ".version 8.0\n.target sm_90\n.visible .entry k0(\n.param .u64 a\n)\n"
+      ".maxntid 256, 1, 1\n{\n}\n"
       ".visible .entry k1(\n)\n{\n}\n",
       "ptxas info    : Compiling entry function 'k0' for 'sm_90'\n"
       "ptxas info    : Function properties for k0\n"

@@ -1,7 +1,7 @@
-// gpu_programs.c — whole programs on the gpu backends: on the emulation, and through a driver made
-// of it: control flow, buffers updated in place, what the host does, launch sequences recorded in
-// the second run, donation, layouts; times of single kernels by events and by CUPTI; devices that
-// are lost.
+// programs.c — whole programs on the gpu backends: on the emulation, and through a driver made of
+// it: control flow, buffers updated in place, what the host does, launch sequences recorded in the
+// second run, donation, layouts; times of single kernels by events and by CUPTI; devices that are
+// lost.
 #include <stdlib.h>
 
 #include "tests/harness/plugin.h"

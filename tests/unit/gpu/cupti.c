@@ -1,4 +1,4 @@
-// gpu_cupti.c — records of CUPTI (tests/data/cupti_records.bin, made by tests/gpu/cupti_fixture.c
+// cupti.c — records of CUPTI (tests/data/cupti_records.bin, made by tests/gpu/cupti_fixture.c
 // with NVIDIA's headers) replayed through a library in this file: decoded, joined to the steps that
 // caused them, what is missing counted; errors named.
 #include <stdio.h>
