@@ -142,15 +142,15 @@ extern api_state api;
 // Each function of the API begins with one of these: holds the lock until it returns.
 void api_unlock(int *);
 cuda_result api_enter(bool started);
-#define API_CALL_ANY()                                     \
-  __attribute__((cleanup(api_unlock))) int api_guard_ = 0; \
+#define API_CALL_ANY()                                               \
+  HS_UNUSED __attribute__((cleanup(api_unlock))) int api_guard_ = 0; \
   (void)api_enter(false)
 // ... and fails when the driver is not started, there is no context or a fault was before.
-#define API_CALL()                                         \
-  __attribute__((cleanup(api_unlock))) int api_guard_ = 0; \
-  do {                                                     \
-    cuda_result api_r_ = api_enter(true);                  \
-    if (api_r_ != CUDA_OK) return api_r_;                  \
+#define API_CALL()                                                   \
+  HS_UNUSED __attribute__((cleanup(api_unlock))) int api_guard_ = 0; \
+  do {                                                               \
+    cuda_result api_r_ = api_enter(true);                            \
+    if (api_r_ != CUDA_OK) return api_r_;                            \
   } while (0)
 
 void *api_new(api_kind, size_t bytes);

@@ -44,16 +44,20 @@ static void tell(emu_work w, u64 begin) {
   if (api.observer.did) api.observer.did(&w);
 }
 
-static cuda_result fault_code(emu_fault_kind kind, hs_code code) {
+static cuda_result fault_code(emu_fault_kind kind) {
   switch (kind) {
-  case EMU_OUT_OF_BOUNDS:
-  case EMU_UNINITIALIZED:
-  case EMU_RACE: return CUDA_ILLEGAL_ADDRESS;
   case EMU_MISALIGNED: return CUDA_MISALIGNED_ADDRESS;
   case EMU_TRAPPED: return CUDA_ILLEGAL_INSTRUCTION;
   case EMU_DIVERGED: return CUDA_LAUNCH_FAILED;
-  default: return code == HS_E_NO_MEMORY ? CUDA_OUT_OF_MEMORY : CUDA_LAUNCH_TIMEOUT;
+  default: return CUDA_ILLEGAL_ADDRESS;
   }
+}
+
+// A launch that did not come to its end for a reason outside of the kernel: the context goes on.
+static cuda_result stopped(hs_status s) {
+  cuda_result r = s.err->code == HS_E_NO_MEMORY ? CUDA_OUT_OF_MEMORY : CUDA_LAUNCH_TIMEOUT;
+  hs_status_drop(s);
+  return r;
 }
 
 static u32 host_threads(const emu_grid *g) {
@@ -74,7 +78,7 @@ static cuda_result run_kernel(const api_op *op, u32 correlation, bool of_graph) 
   u64 begin = hs_now_ns();
   hs_status s = emu_launch(k, api.device, &g, params, &kind);
   hs_free(params);
-  if (!hs_ok(s)) return api_fault(fault_code(kind, s.err->code), s);
+  if (!hs_ok(s)) return kind == EMU_NO_FAULT ? stopped(s) : api_fault(fault_code(kind), s);
   emu_work w = {.kind = EMU_WORK_KERNEL,
                 .correlation = correlation,
                 .name = k->name,

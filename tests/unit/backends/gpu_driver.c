@@ -275,6 +275,41 @@ static void faults(void **state) {
   }
 }
 
+// A kernel that is stopped from outside fails, and the next one runs.
+static void stops(void **state) {
+  (void)state;
+  static const struct {
+    hs_stop why;
+    cuda_result gives;
+  } cases[] = {{HS_STOP_MEMORY, CUDA_OUT_OF_MEMORY}, {HS_STOP_INTERRUPT, CUDA_LAUNCH_TIMEOUT}};
+  session s;
+  begin(&s, "scale", (emu_behaviour){0});
+  for (u32 k = 0; k < HS_COUNT(cases); k++) {
+    hs_interrupt flag = cases[k].why;
+    hs_interrupt_watch(&flag);
+    assert_int_equal(launch(&s), cases[k].gives);
+    hs_interrupt_watch(NULL);
+    OK(launch(&s));
+  }
+  end(&s);
+}
+
+// Modules that do not look at each access.
+static void unchecked(void **state) {
+  (void)state;
+  session s;
+  assert_int_equal(setenv("HLOSH_GPU_UNCHECKED", "1", 1), 0);
+  begin(&s, "race", (emu_behaviour){0});
+  assert_int_equal(unsetenv("HLOSH_GPU_UNCHECKED"), 0);
+  OK(launch_on(&s, 1, 64));
+  OK(d.stream_wait(s.stream));
+  end(&s);
+  OK(d.init(0));
+  begin(&s, "race", (emu_behaviour){0});
+  GIVES(launch_on(&s, 1, 64), ILLEGAL_ADDRESS);
+  OK(d.context_release(0));
+}
+
 static void memory_ends(void **state) {
   (void)state;
   session s;
@@ -537,10 +572,13 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(refuses),       cmocka_unit_test(computes),        cmocka_unit_test(streams),
-      cmocka_unit_test(graphs),        cmocka_unit_test(freed_too_early), cmocka_unit_test(faults),
-      cmocka_unit_test(memory_ends),   cmocka_unit_test(processes_end),   cmocka_unit_test(library),
-      cmocka_unit_test(library_modes), cmocka_unit_test(profiles),
+      cmocka_unit_test(refuses),         cmocka_unit_test(computes),
+      cmocka_unit_test(streams),         cmocka_unit_test(graphs),
+      cmocka_unit_test(freed_too_early), cmocka_unit_test(faults),
+      cmocka_unit_test(memory_ends),     cmocka_unit_test(stops),
+      cmocka_unit_test(unchecked),       cmocka_unit_test(processes_end),
+      cmocka_unit_test(library),         cmocka_unit_test(library_modes),
+      cmocka_unit_test(profiles),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
