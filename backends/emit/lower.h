@@ -114,6 +114,10 @@ nest_val lower_reduce_window(lowering *, lower_frame *, const hlo_instr *, u32 l
 void lower_group(lowering *, const hlo_instr *, const hlo_computation *reducer, u32 nloops,
                  const u32 *loops, u32 merged, u32 cond, u32 nvals, const nest_val *in,
                  const nest_val *init, const hlo_dtype *types, nest_val *out);
+// Whether the computation may take its elements in any order.
+bool lower_any_order(const hlo_instr *);
+// Whether the computation takes the operands' types, nv of them.
+bool lower_reduces_as_is(const hlo_instr *, u32 nv);
 // What a dot adds up in. A result of integers is converted once, from the sum.
 hlo_dtype lower_dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result);
 nest_val lower_dot(lowering *, lower_frame *, const hlo_instr *, u32 rank,
@@ -124,6 +128,9 @@ nest_val lower_convolution(lowering *, lower_frame *, const hlo_instr *, u32 ran
                            const nest_expr *const *idx, u32 guard);
 nest_val lower_scatter(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u32 rank,
                        const nest_expr *const *idx, u32 guard);
+// A reduce-window that stands alone and is a prefix reduction, with its stages; false: it is
+// something else.
+bool lower_scan(lowering *, lower_frame *, const hlo_instr *root);
 // A sort that is the root of the kernel, with its stores; false: it is something else.
 bool lower_sort(lowering *, lower_frame *, const hlo_instr *root);
 

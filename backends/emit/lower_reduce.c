@@ -54,6 +54,13 @@ static bool chooses(const hlo_computation *c) {
   return false;
 }
 
+bool lower_any_order(const hlo_instr *i) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  hlo_opcode m = monoid_of(c);
+  return m == HLO_ADD || chooses(c) ||
+         (m != HLO_OP_INVALID && !hlo_dtype_is_complex(hlo_operand(i, 0)->shape->dtype));
+}
+
 // Whether the node depends on a result of the group `root` or of one that shares its loops.
 // `visited`: a byte per node.
 static bool reaches_group(const nest *n, u32 node, u32 root, u8 *visited) {
@@ -165,8 +172,7 @@ void lower_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer
 static hlo_dtype result_type(const hlo_instr *i, u32 k) {
   return hlo_shape_leaf(i->shape, k)->dtype;
 }
-// Whether the computation takes the operands' types.
-static bool reduces_as_is(const hlo_instr *i, u32 nv) {
+bool lower_reduces_as_is(const hlo_instr *i, u32 nv) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   for (u32 k = 0; k < nv; k++)
     if (c->params[k]->shape->dtype != hlo_operand(i, k)->shape->dtype ||
@@ -204,7 +210,7 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
     init[k] = lower_in_type(n, init[k], hlo_operand(i, nv + k)->shape->dtype, types[k]);
   }
   if (lower_failed(l)) return LOWER_NONE;
-  if (!reduces_as_is(i, nv)) return lower_refuse(l, i, "of several precisions");
+  if (!lower_reduces_as_is(i, nv)) return lower_refuse(l, i, "of several precisions");
   if (empty) return lower_in_type(n, init[leaf], types[leaf], result_type(i, leaf));
   // Share the loops of a sibling over the same dims, unless this one needs its result.
   for (size_t c = 0; c < l->reduces.n && merged == NEST_NONE; c++) {
@@ -291,7 +297,7 @@ nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u3
     init[k] = lower_in_type(n, init[k], hlo_operand(i, nv + k)->shape->dtype, types[k]);
   }
   if (lower_failed(l)) return LOWER_NONE;
-  if (!reduces_as_is(i, nv)) return lower_refuse(l, i, "of several precisions");
+  if (!lower_reduces_as_is(i, nv)) return lower_refuse(l, i, "of several precisions");
   if (s->elements == 0) return lower_in_type(n, init[leaf], types[leaf], result_type(i, leaf));
   for (u32 d = 0; d < s->rank; d++) {
     const hlo_window_dim *wd = &w->v[d];

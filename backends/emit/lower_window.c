@@ -1,8 +1,10 @@
 // lower_window.c — lowering of convolutions: a reduction over the window and the input features,
-// with guards where the window meets padding or the holes of a dilated input.
+// with guards where the window meets padding or the holes of a dilated input; and of windows that
+// reach from one end of a row to each of its elements, which are prefix reductions.
 //
-// For targets without a library of convolutions at hand (nest_lower_all): every result reads its
-// whole window, nothing is shared.
+// For targets that have nothing better (nest_lower_all). Every result of a convolution reads its
+// whole window. A prefix reduction has two phases: segments of a row are reduced, then each segment
+// goes through its own elements, from what those before it come to.
 #include "backends/emit/lower.h"
 
 typedef struct conv {
@@ -102,4 +104,232 @@ nest_val lower_convolution(lowering *l, lower_frame *f, const hlo_instr *i, u32 
     return lower_refuse(l, i, hlo_dtype_text(t));
   lower_group(l, i, NULL, nloops, loops, NEST_NONE, own, 1, &x, &zero, &t, &out);
   return lower_failed(l) ? LOWER_NONE : nest_convert(n, out, t, i->shape->dtype);
+}
+
+// ---- prefix reductions --------------------------------------------------------------------------
+enum { ALONG = 1024, ACROSS = 128 };  // elements of a segment, along memory and across
+
+typedef struct prefix {
+  u32 d;     // dimension
+  bool back;  // from the last element on
+  i64 n, size, segments;
+} prefix;
+
+static bool is_prefix(const hlo_instr *i, u32 nv, prefix *p) {
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  const hlo_shape *s = hlo_operand(i, 0)->shape;
+  u32 found = 0;
+  if (!w || w->n != s->rank || s->elements == 0) return false;
+  for (u32 d = 0; d < s->rank; d++) {
+    const hlo_window_dim *v = &w->v[d];
+    i64 n = s->dims[d];
+    if (v->stride != 1 || v->lhs_dilate > 1 || v->rhs_dilate > 1) return false;
+    if (v->size == 1 && v->pad_low == 0 && v->pad_high == 0) continue;
+    bool ahead = v->size >= n && v->pad_low == v->size - 1 && v->pad_high == 0,
+         back = v->size >= n && v->pad_high == v->size - 1 && v->pad_low == 0;
+    if (!ahead && !back) return false;
+    *p = (prefix){.d = d, .back = back, .n = n};
+    found++;
+  }
+  if (found != 1 || p->n < 32) return false;
+  for (u32 k = 0; k < nv; k++)
+    if (!hlo_shape_same_dims(hlo_operand(i, k)->shape, hlo_shape_leaf(i->shape, k)) ||
+        hlo_operand(i, k)->shape->dtype != hlo_shape_leaf(i->shape, k)->dtype)
+      return false;
+  return true;
+}
+
+// Loops over the other dimensions, in the result's physical order, and over the segments: last
+// along memory, where neighbours share a row, first across it. *segment: NEST_NONE for one alone.
+static bool row_loops(lowering *l, const hlo_shape *s, const prefix *p, nest_stage *st,
+                      const nest_expr **idx, u32 *segment) {
+  nest *n = l->n;
+  i64 dims[HLO_MAX_RANK];
+  u32 order[HLO_MAX_RANK];
+  lower_physical(s, dims, order);
+  bool along = order[s->rank - 1] == p->d;
+  *segment = NEST_NONE;
+  for (u32 k = 0; k <= s->rank + 1; k++) {
+    bool own = along ? k == s->rank + 1 : k == 0;
+    if (own && p->segments > 1) {
+      if (!nest_new_loop(n, p->segments, &st->loops[st->nloops])) return false;
+      *segment = st->loops[st->nloops++];
+    }
+    if (k == 0 || k > s->rank || order[k - 1] == p->d) continue;
+    u32 d = order[k - 1];
+    idx[d] = nest_const(n, 0);
+    if (s->dims[d] == 1) continue;
+    if (!nest_new_loop(n, s->dims[d], &st->loops[st->nloops])) return false;
+    idx[d] = nest_of_var(n, st->loops[st->nloops++], 1);
+  }
+  return true;
+}
+
+static const nest_expr *position(nest *n, const prefix *p, u32 segment, u32 within) {
+  const nest_expr *e = nest_of_var(n, within, 1);
+  return segment == NEST_NONE ? e : nest_add(n, e, nest_of_var(n, segment, p->size));
+}
+static const nest_expr *place(nest *n, const prefix *p, const nest_expr *at) {
+  return p->back ? nest_add(n, nest_const(n, p->n - 1), nest_mul(n, at, -1)) : at;
+}
+
+// What the reduction of a part starts from: the identity, or the initial value of a reducer that
+// may take it any number of times.
+static u32 start_of(nest *n, const nest_group *g, u32 k) {
+  hlo_dtype t = n->nodes.v[g->acc[k]].dtype;
+  if (g->monoid == HLO_ADD) return nest_const_f64(n, t, hlo_dtype_is_float(t) ? -0.0 : 0);
+  if (g->monoid == HLO_XOR) return nest_const_f64(n, t, 0);
+  return g->monoid == HLO_MULTIPLY ? nest_const_f64(n, t, 1) : g->init[k];
+}
+
+// Rows of partial results in scratch: expression of element `segment` of the stage's row.
+static const nest_expr *partial_place(nest *n, const nest_stage *st, u32 count, u32 own,
+                                      i64 segments, const nest_expr *segment) {
+  const nest_expr *e = nest_const(n, 0);
+  for (u32 k = 0; k < count; k++)
+    if (st->loops[k] != own)
+      e = nest_add(n, nest_mul(n, e, n->vars.v[st->loops[k]].hi + 1),
+                   nest_of_var(n, st->loops[k], 1));
+  return nest_add(n, nest_mul(n, e, segments), segment);
+}
+
+typedef struct scan {
+  const hlo_instr *i;
+  lower_frame *f;
+  prefix p;
+  u32 nv;
+  nest_val *in, *init, *out;
+  hlo_dtype *types;
+} scan;
+
+static bool values_at(lowering *l, const scan *s, const nest_expr *const *idx, u32 guard) {
+  u32 rank = hlo_operand(s->i, 0)->shape->rank;
+  for (u32 k = 0; k < s->nv && !lower_failed(l); k++)
+    s->in[k] = lower_value(l, s->f, hlo_operand(s->i, k), 0, rank, idx, guard);
+  return !lower_failed(l);
+}
+
+// The first phase: a reduction for every segment. Gives the buffers of its results.
+static bool reduce_segments(lowering *l, const scan *s, u32 *bufs) {
+  nest *n = l->n;
+  nest_stage st = {0};
+  const nest_expr *idx[HLO_MAX_RANK];
+  const hlo_computation *by = hlo_attr_comp(s->i, HLO_ATTR_TO_APPLY);
+  u32 segment, within;
+  if (!row_loops(l, hlo_shape_leaf(s->i->shape, 0), &s->p, &st, idx, &segment) ||
+      !nest_new_loop(n, s->p.size, &within))
+    return (void)lower_refuse(l, s->i, "too many loops"), false;
+  const nest_expr *at = position(n, &s->p, segment, within);
+  u32 inside = nest_guard(n, at, 0, s->p.n, NEST_NONE);
+  idx[s->p.d] = place(n, &s->p, at);
+  if (!values_at(l, s, idx, inside)) return false;
+  lower_group(l, s->i, by, 1, &within, NEST_NONE, inside, s->nv, s->in, s->init, s->types, s->out);
+  if (lower_failed(l)) return false;
+  nest_group *g = &n->groups.v[n->groups.n - 1];
+  i64 points = 1;
+  for (u32 k = 0; k < st.nloops; k++) points *= n->vars.v[st.loops[k]].hi + 1;
+  const nest_expr *to =
+      partial_place(n, &st, st.nloops, segment, s->p.segments, nest_of_var(n, segment, 1));
+  for (u32 k = 0; k < g->nacc; k++) {
+    hlo_dtype t = n->nodes.v[g->acc[k]].dtype;
+    nest_buf b = {
+        .dtype = t, .elements = points, .arg = NEST_BUF_SCRATCH, .offset = n->scratch_bytes};
+    n->scratch_bytes += (points * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
+    hs_vec_push(&n->bufs, b);
+    bufs[k] = (u32)n->bufs.n - 1;
+    g->init[k] = start_of(n, g, k);
+    hs_vec_push(&st.stores, ((nest_store){bufs[k], to, g->out[k]}));
+  }
+  hs_vec_push(&n->stages, st);
+  return true;
+}
+
+// What the segments before this one come to, as a copy of the group with other loops.
+static void reduce_before(nest *n, const nest_stage *st, const prefix *p, u32 segment, u32 loop,
+                          const u32 *bufs, nest_group *g) {
+  u32 gid = (u32)n->groups.n;
+  const nest_expr *e = nest_add(n, nest_of_var(n, loop, 1), nest_of_var(n, segment, -1));
+  g->nloops = 1;
+  g->loops[0] = loop;
+  g->mask = 1ull << n->vars.v[loop].loop;
+  g->merged_into = gid;
+  g->cond = nest_guard(n, e, -p->segments, 0, NEST_NONE);
+  u32 *in = hs_arena_zalloc(n->a, 2 * g->nacc * sizeof *in);
+  g->in = in, g->out = in + g->nacc;
+  for (u32 k = 0; k < g->nacc; k++)
+    g->in[k] = nest_node_add(
+        n, &(nest_node){.kind = NEST_LOAD,
+                        .dtype = n->nodes.v[g->acc[k]].dtype,
+                        .e = partial_place(n, st, st->nloops, segment, p->segments,
+                                           nest_of_var(n, loop, 1)),
+                        .buf = bufs[k],
+                        .guard = NEST_NONE});
+  hs_vec_push(&n->groups, *g);
+  for (u32 k = 0; k < g->nacc; k++)
+    g->out[k] = nest_node_add(n, &(nest_node){.kind = NEST_REDUCE,
+                                              .dtype = n->nodes.v[g->acc[k]].dtype,
+                                              .group = gid,
+                                              .k = k});
+}
+
+bool lower_scan(lowering *l, lower_frame *f, const hlo_instr *i) {
+  nest *n = l->n;
+  if (i->opcode != HLO_REDUCE_WINDOW || !f->lone) return false;
+  const hlo_computation *by = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  scan s = {.i = i, .f = f, .nv = i->noperands / 2};
+  if (!is_prefix(i, s.nv, &s.p) || !lower_reduces_as_is(i, s.nv) || !lower_any_order(i))
+    return false;
+  const hlo_shape *shape = hlo_shape_leaf(i->shape, 0);
+  i64 dims[HLO_MAX_RANK];
+  u32 order[HLO_MAX_RANK], bufs[NEST_MAX_ACCS], segment, within, step, loop = 0;
+  lower_physical(shape, dims, order);
+  s.p.size = order[shape->rank - 1] == s.p.d ? ALONG : ACROSS;
+  if (s.p.n <= s.p.size) s.p.size = s.p.n;
+  s.p.segments = (s.p.n + s.p.size - 1) / s.p.size;
+  s.in = HS_NEW_ARRAY(l->a, nest_val, 3 * s.nv);
+  s.init = s.in + s.nv, s.out = s.in + 2 * s.nv;
+  s.types = HS_NEW_ARRAY(l->a, hlo_dtype, s.nv);
+  for (u32 k = 0; k < s.nv && !lower_failed(l); k++) {
+    s.types[k] = hlo_operand(i, k)->shape->dtype;
+    s.init[k] = lower_value(l, f, hlo_operand(i, s.nv + k), 0, 0, NULL, NEST_NONE);
+    if (hlo_operand(i, s.nv + k)->shape->dtype != s.types[k]) return false;
+  }
+  if (lower_failed(l)) return true;
+  if (s.p.segments > 1 && !reduce_segments(l, &s, bufs)) return true;
+  nest_stage st = {0};
+  const nest_expr *idx[HLO_MAX_RANK], *to[HLO_MAX_RANK];
+  if (!row_loops(l, shape, &s.p, &st, idx, &segment) || !nest_new_loop(n, s.p.size, &within) ||
+      !nest_new_loop(n, s.p.size, &step) ||
+      (s.p.segments > 1 && !nest_new_loop(n, s.p.segments, &loop)))
+    return (void)lower_refuse(l, i, "too many loops"), true;
+  memcpy(to, idx, shape->rank * sizeof *idx);
+  idx[s.p.d] = place(n, &s.p, position(n, &s.p, segment, step));
+  to[s.p.d] = place(n, &s.p, position(n, &s.p, segment, within));
+  if (!values_at(l, &s, idx, NEST_NONE)) return true;
+  lower_group(l, i, by, 1, &step, NEST_NONE, NEST_NONE, s.nv, s.in, s.init, s.types, s.out);
+  if (lower_failed(l)) return true;
+  u32 own = (u32)n->groups.n - 1;
+  nest_group *g = &n->groups.v[own];
+  g->start = hs_arena_zalloc(n->a, g->nacc * sizeof *g->start);
+  for (u32 k = 0; k < g->nacc; k++) g->start[k] = start_of(n, g, k);
+  if (s.p.segments > 1) {
+    nest_group first = *g;
+    first.start = NULL;
+    reduce_before(n, &st, &s.p, segment, loop, bufs, &first);
+    u32 *init = hs_arena_zalloc(n->a, first.nacc * sizeof *init);
+    memcpy(init, first.out, first.nacc * sizeof *init);
+    n->groups.v[own].init = init;
+  }
+  st.loops[st.nloops++] = within;
+  st.scan = own + 1, st.segment = segment, st.scanned = s.p.n;
+  n->groups.v[own].along = within + 1;
+  for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
+  size_t before = n->stages.n;
+  hs_vec_push(&n->stages, st);
+  for (u32 k = 0; k < s.nv && !lower_failed(l); k++) lower_store(l, before, k, to, s.out[k]);
+  if (s.p.segments > 1) {
+    hs_vec_push(&n->finish, n->stages.v[before]);
+    n->stages.n--;
+  }
+  return true;
 }

@@ -267,6 +267,7 @@ u64 nest_node_deps(const nest *n, const nest_node *x) {
   if (x->kind == NEST_REDUCE) {
     const nest_group *g = &n->groups.v[x->group];
     if (g->seg != NEST_NONE) deps |= 1ull << n->vars.v[g->seg].loop;
+    if (g->along) deps |= 1ull << n->vars.v[g->along - 1].loop;
     if (g->cond != NEST_NONE) deps |= n->nodes.v[g->cond].deps & ~g->mask;
     for (u32 k = 0; k < g->nacc; k++)
       deps |= (n->nodes.v[g->in[k]].deps & ~g->mask) | n->nodes.v[g->init[k]].deps;

@@ -111,6 +111,9 @@ typedef struct nest_group {
   // NEST_NONE: not split
   u32 seg;
   i64 seg_size;
+  // of a prefix reduction (nest_stage.scan): what the reduction of a part starts from; else NULL
+  u32 *start;
+  u32 along;        // of a prefix reduction: the stage's loop (a variable) + 1; else 0
   bool resumes;     // init is what the steps before have come to: never to be left out
   u32 merged_into;  // index of the group whose loops it shares; itself otherwise
   u64 mask;         // own loops
@@ -137,6 +140,11 @@ typedef struct nest_stage {
   HS_VEC(nest_store) stores;
   // loops[0] counts the splits of a reduction: one chunk each, never in lanes
   bool is_split;
+  // A prefix reduction: the number + 1 of a group over one loop, whose results are those of each
+  // step along the stage's last loop, its equal; 0: none. scanned: elements of a row, of which the
+  // loop `segment` (NEST_NONE: there is one) numbers the segments; the last one may be shorter.
+  u32 scan, segment;
+  i64 scanned;
   // each `ways` stores are one store, whose elements along the last loop they take in turn; 0: no
   u32 ways;
   // schedule (schedule.c)

@@ -43,6 +43,8 @@ static void put_expr(hs_buf *b, numbering *m, const nest_expr *e) {
 
 static void put_stage(hs_buf *b, numbering *m, const nest_stage *s) {
   put_u(b, s->nloops), put_u(b, s->is_split), put_u(b, s->ways);
+  put_u(b, s->scan), put_u(b, (u64)s->scanned);
+  if (s->scan) put_u(b, s->segment != NEST_NONE);
   for (u32 k = 0; k < s->nloops; k++) put_var(b, m, s->loops[k]);
   put_u(b, s->vector), put_u(b, s->stream);
   put_u(b, s->tile);
@@ -93,6 +95,7 @@ void nest_serialize(const nest *n, hs_buf *b) {
     put_u(b, g->seg != NEST_NONE);
     put_u(b, (u64)g->seg_size);
     put_u(b, g->monoid);
+    for (u32 k = 0; g->start && k < g->nacc; k++) put_u(b, g->start[k]);
     put_u(b, g->free_order), put_u(b, g->resumes);
     put_u(b, g->merged_into);
   }

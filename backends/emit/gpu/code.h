@@ -65,6 +65,11 @@ void gpu_team_close(cg *, const nest_group *, LLVMValueRef *carry);
 hs_status gpu_team_fold(cg *, const nest_group *, LLVMValueRef *acc);
 void gpu_unroll(cg *, LLVMValueRef branch);
 
+// ---- scan.c -------------------------------------------------------------------------------------
+// The points of one segment, by its team; all loops but the last stand. valid: false in teams that
+// have none, NULL if there are no such.
+hs_status gpu_scan(cg *, const nest_stage *, LLVMValueRef valid);
+
 // ---- math.c, floats.c ---------------------------------------------------------------------------
 LLVMValueRef gpu_math(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);
 LLVMValueRef gpu_small_float(cg *, hlo_dtype, bool to_mem, LLVMValueRef);

@@ -110,7 +110,7 @@ static hs_status rows(cg *c, const nest_stage *st, const gpu_stage *s) {
   for (u32 k = 0; k < st->nloops; k++) others |= 1ull << c->n->vars.v[st->loops[k]].loop;
   others &= ~s->rows;
   gpu_set_loops(c, no, st->nloops, st->loops, others, 1);
-  HS_TRY(row(c, st, s, valid));
+  HS_TRY(st->scan ? gpu_scan(c, st, valid) : row(c, st, s, valid));
   if (loop) (void)cg_close_loop(c, NULL);
   gpu_unset_loops(c, st->nloops, st->loops, 0);
   return HS_GOOD;

@@ -117,7 +117,7 @@ static bool any_order(const nest *n, u32 root) {
 }
 
 bool gpu_team_shares(const nest *n, const gpu_stage *s, u32 root, u64 deps) {
-  return s->form == GPU_ROWS && !(deps & ~s->rows) && any_order(n, root) &&
+  return s->form == GPU_ROWS && s->team > 1 && !(deps & ~s->rows) && any_order(n, root) &&
          steps_of(n, root) >= FEW_STEPS;
 }
 
@@ -259,6 +259,7 @@ static void team_of(const survey *s, const nest_stage *st, gpu_stage *g, u32 *bl
   u32 last = st->nloops ? st->loops[st->nloops - 1] : 0;
   u64 full = mask_of(n, st->nloops, st->loops);
   g->lanes = HS_MAX(16 / s->widest, 1);
+  g->team = GPU_WARP;  // as many as it takes for reductions to be shared
   for (u32 k = 0; k < n->groups.n; k++) {
     if (!s->roots[k] || !gpu_team_shares(n, g, k, gpu_group_deps(n, k))) continue;
     const nest_group *r = &n->groups.v[k];
@@ -282,12 +283,30 @@ static void team_of(const survey *s, const nest_stage *st, gpu_stage *g, u32 *bl
   }
 }
 
+// A team for each segment of a prefix reduction; along memory four elements for each thread.
+static void scan_of(const nest *n, const nest_stage *st, gpu_stage *g) {
+  u32 last = st->loops[st->nloops - 1];
+  bool along = false;
+  for (size_t k = 0; k < st->stores.n; k++) {
+    i64 c = nest_coef(st->stores.v[k].e, last);
+    along |= c >= -2 && c <= 2;
+  }
+  g->form = GPU_ROWS;
+  g->rows = mask_of(n, st->nloops - 1, st->loops);
+  g->items = product(n, st->nloops, st->loops, g->rows);
+  g->team = 1;
+  if (along)
+    for (g->team = GPU_WARP; g->team < BLOCK && (i64)g->team * 4 < extent(n, last);) g->team *= 2;
+}
+
 static void plan_stage(nest *n, const nest_stage *st, gpu_stage *g, u32 *block) {
   survey s;
   survey_stage(&s, n, st);
   *g = (gpu_stage){.form = GPU_POINTS, .lanes = 1, .team = 1, .tile = NEST_NONE};
   *block = BLOCK;
-  if (s.groups && find_rows(&s, st, &g->rows)) {
+  if (st->scan) {
+    scan_of(n, st, g);
+  } else if (s.groups && find_rows(&s, st, &g->rows)) {
     g->form = GPU_ROWS;
     team_of(&s, st, g, block);
   } else if (s.groups && find_columns(&s, st, g)) {
@@ -342,7 +361,7 @@ static i64 splits_wanted(nest *n, const nest_stage *st) {
 // Whether teams share all reductions that values along the row are compared between.
 static bool shares_all(const nest *n, const nest_stage *st, const gpu_stage *g) {
   survey s;
-  bool all = g->form == GPU_ROWS;
+  bool all = g->form == GPU_ROWS && !st->scan;
   survey_stage(&s, n, st);
   for (u32 k = 0; k < n->groups.n; k++)
     if (s.roots[k] && !gpu_team_shares(n, g, k, gpu_group_deps(n, k))) all = false;
@@ -364,13 +383,13 @@ static void plan_phase(nest *n, size_t count, nest_stage *of, bool keep, gpu_pha
     block = HS_MAX(block, wanted);
   }
   if (count == 1 && p->stages[0].form == GPU_ROWS && p->stages[0].team > GPU_WARP &&
-      !p->stages[0].across)
+      !p->stages[0].across && !of[0].scan)
     block = p->stages[0].team;
   p->block = count ? block : 0;
   for (size_t k = 0; k < count; k++) {
     gpu_stage *g = &p->stages[k];
     if (g->across) g->team = block / g->across;
-    else if (g->form == GPU_ROWS && g->team > GPU_WARP) g->team = block;
+    else if (g->form == GPU_ROWS && g->team > GPU_WARP && !of[k].scan) g->team = block;
     i64 per = g->form == GPU_POINTS ? (i64)block : g->form == GPU_ROWS ? (i64)(block / g->team) : 1;
     g->first = p->grid;
     g->grid = (u32)HS_MIN((g->items + per - 1) / per, (i64)MOST_BLOCKS);
@@ -382,7 +401,7 @@ static void plan_phase(nest *n, size_t count, nest_stage *of, bool keep, gpu_pha
 
 void gpu_plan(nest *n, gpu_phase phases[2]) {
   for (size_t k = 0; k < n->stages.n; k++) n->stages.v[k].vector = false;
-  if (n->stages.n == 1) {
+  if (n->stages.n == 1 && n->finish.n == 0 && !n->stages.v[0].scan) {
     i64 splits = splits_wanted(n, &n->stages.v[0]);
     if (splits >= 2) (void)nest_split_reduction(n, 0, splits, 0);
   }
@@ -432,6 +451,7 @@ static emit_kind stage_kind(const nest *n, const gpu_phase *p, size_t k) {
   survey_stage(&s, n, &p->of[k]);
   bool groups = s.groups;
   hs_free(s.seen);
+  if (p->of[k].scan) return EMIT_ROW_WISE;
   if (g->form == GPU_TILES) return EMIT_TRANSPOSE;
   if (g->form == GPU_POINTS || g->across) return groups ? EMIT_COLUMN_REDUCE : EMIT_POINTWISE;
   return mask_of(n, p->of[k].nloops, p->of[k].loops) & ~g->rows ? EMIT_ROW_WISE : EMIT_ROW_REDUCE;

@@ -346,6 +346,46 @@ static void sorts(void **state) {
   run_all();
 }
 
+// From either end, along memory and across it, in one launch and in two.
+static void prefixes(void **state) {
+  (void)state;
+  static const struct {
+    const char *shape, *window, *by;
+  } rows[] = {
+      {"f32[5000]", "size=5000 pad=4999_0", "add"},
+      {"f32[5000]", "size=5000 pad=0_4999", "add"},
+      {"f32[1000]", "size=1000 pad=999_0", "max"},
+      {"f32[7,100]", "size=1x100 pad=0_0x99_0", "add"},
+      {"f32[9,4099]", "size=1x4099 pad=0_0x4098_0", "max"},
+      {"f32[3,2048]", "size=1x2048 pad=0_0x0_2047", "max"},
+      {"f32[300,50]", "size=300x1 pad=299_0x0_0", "add"},
+      {"f32[300,50]", "size=300x1 pad=0_299x0_0", "max"},
+      {"f32[4,77,13]", "size=1x77x1 pad=0_0x76_0x0_0", "add"},
+      {"f32[40,128,3]", "size=1x128x1 pad=0_0x0_127x0_0", "max"},
+  };
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    char *text =
+        hs_format("HloModule m\n" SUM MAX "ENTRY e { p = %s parameter(0)\n"
+                  " z = f32[] constant(%s)\n"
+                  " ROOT r = %s reduce-window(p, z), window={%s}, to_apply=%s }\n",
+                  rows[k].shape, !strcmp(rows[k].by, "add") ? "1.5" : "-inf", rows[k].shape,
+                  rows[k].window, rows[k].by);
+    add(!strcmp(rows[k].by, "add") ? 400 : 0, false, text);
+    hs_free(text);
+  }
+  add(2, false,
+      "HloModule m\ng { a = bf16[] parameter(0)\n b = bf16[] parameter(1)\n"
+      " ROOT c = bf16[] maximum(a, b) }\nENTRY e { p = bf16[6,3000] parameter(0)\n"
+      " z = bf16[] constant(-inf)\n ROOT r = bf16[6,3000] reduce-window(p, z),"
+      " window={size=1x3000 pad=0_0x2999_0}, to_apply=g }\n");
+  add(0, false,
+      "HloModule m\ng { a = s32[] parameter(0)\n b = s32[] parameter(1)\n"
+      " ROOT c = s32[] add(a, b) }\nENTRY e { p = s32[70000] parameter(0)\n"
+      " z = s32[] constant(7)\n ROOT r = s32[70000] reduce-window(p, z),"
+      " window={size=70000 pad=69999_0}, to_apply=g }\n");
+  run_all();
+}
+
 // ---- arithmetic ---------------------------------------------------------------------------------
 // The functions that have code of their own here, and small floats both ways.
 static void mathematics(void **state) {
@@ -394,7 +434,7 @@ static void mathematics(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       GPU(reductions),   GPU(reducers), GPU(norms), GPU(transposes), GPU(moves_and_products),
-      GPU(convolutions), GPU(scatters), GPU(sorts), GPU(mathematics)};
+      GPU(convolutions), GPU(scatters), GPU(sorts), GPU(prefixes), GPU(mathematics)};
   return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
 }
 
