@@ -41,7 +41,7 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 
 .DEFAULT_GOAL := all
 .SECONDARY:
-.PHONY: all help deps doctor demo check check-all check-built check-passes asan tsan bench peers fuzz install clean format lint arrows unit fuzzers benches compile_commands.json
+.PHONY: all help deps doctor demo check check-all check-built check-passes check-emulated asan tsan bench peers fuzz install clean format lint arrows unit fuzzers benches compile_commands.json
 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
@@ -149,6 +149,8 @@ check-passes: all  ## every pass and pipeline on every module at hand and on GEN
 	@mkdir -p $(B)/passcheck
 	@timeout 7200 $(B)/tests/passcheck -j $(NPROC) --generated $(GENERATED) --save $(B)/passcheck examples $(wildcard tests/hlo ../shared/suite)
 	@test ! -d ../shared/corpus/unit_modules || timeout 7200 $(B)/tests/passcheck -j $(NPROC) ../shared/corpus/unit_modules
+check-emulated: all  ## code for GPUs on the emulation: JAX's tests, XLA's recorded results, the suite
+	@B=$(B) JOBS=$(NPROC) sh tests/emulated.sh ../shared all
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 tsan:  ## builds the library and the tests with threads under TSan, in build/tsan
