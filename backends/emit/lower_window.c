@@ -110,7 +110,7 @@ nest_val lower_convolution(lowering *l, lower_frame *f, const hlo_instr *i, u32 
 enum { ALONG = 1024, ACROSS = 128 };  // elements of a segment, along memory and across
 
 typedef struct prefix {
-  u32 d;     // dimension
+  u32 d;      // dimension
   bool back;  // from the last element on
   i64 n, size, segments;
 } prefix;
@@ -257,19 +257,18 @@ static void reduce_before(nest *n, const nest_stage *st, const prefix *p, u32 se
   u32 *in = hs_arena_zalloc(n->a, 2 * g->nacc * sizeof *in);
   g->in = in, g->out = in + g->nacc;
   for (u32 k = 0; k < g->nacc; k++)
-    g->in[k] = nest_node_add(
-        n, &(nest_node){.kind = NEST_LOAD,
-                        .dtype = n->nodes.v[g->acc[k]].dtype,
-                        .e = partial_place(n, st, st->nloops, segment, p->segments,
-                                           nest_of_var(n, loop, 1)),
-                        .buf = bufs[k],
-                        .guard = NEST_NONE});
+    g->in[k] =
+        nest_node_add(n, &(nest_node){.kind = NEST_LOAD,
+                                      .dtype = n->nodes.v[g->acc[k]].dtype,
+                                      .e = partial_place(n, st, st->nloops, segment, p->segments,
+                                                         nest_of_var(n, loop, 1)),
+                                      .buf = bufs[k],
+                                      .guard = NEST_NONE});
   hs_vec_push(&n->groups, *g);
   for (u32 k = 0; k < g->nacc; k++)
-    g->out[k] = nest_node_add(n, &(nest_node){.kind = NEST_REDUCE,
-                                              .dtype = n->nodes.v[g->acc[k]].dtype,
-                                              .group = gid,
-                                              .k = k});
+    g->out[k] = nest_node_add(
+        n, &(nest_node){
+               .kind = NEST_REDUCE, .dtype = n->nodes.v[g->acc[k]].dtype, .group = gid, .k = k});
 }
 
 bool lower_scan(lowering *l, lower_frame *f, const hlo_instr *i) {

@@ -106,8 +106,8 @@ static hs_status before(cg *c, const scan *s, const LLVMValueRef *own, LLVMValue
   g->target->barrier(c);
   for (u32 k = 0; k < s->g->nacc; k++) {
     types[k] = LLVMTypeOf(own[k]) == c->i1 ? c->i8 : LLVMTypeOf(own[k]);
-    arrays[k] = gpu_shared(c, types[k], types[k] == c->f64 || types[k] == c->i64 ? 8 : 4,
-                           g->phase->block);
+    arrays[k] =
+        gpu_shared(c, types[k], types[k] == c->f64 || types[k] == c->i64 ? 8 : 4, g->phase->block);
     LLVMBuildStore(c->b,
                    types[k] == c->i8 && LLVMTypeOf(own[k]) == c->i1
                        ? LLVMBuildZExt(c->b, own[k], c->i8, "")

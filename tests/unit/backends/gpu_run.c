@@ -364,12 +364,11 @@ static void prefixes(void **state) {
       {"f32[40,128,3]", "size=1x128x1 pad=0_0x0_127x0_0", "max"},
   };
   for (size_t k = 0; k < HS_COUNT(rows); k++) {
-    char *text =
-        hs_format("HloModule m\n" SUM MAX "ENTRY e { p = %s parameter(0)\n"
-                  " z = f32[] constant(%s)\n"
-                  " ROOT r = %s reduce-window(p, z), window={%s}, to_apply=%s }\n",
-                  rows[k].shape, !strcmp(rows[k].by, "add") ? "1.5" : "-inf", rows[k].shape,
-                  rows[k].window, rows[k].by);
+    char *text = hs_format("HloModule m\n" SUM MAX "ENTRY e { p = %s parameter(0)\n"
+                           " z = f32[] constant(%s)\n"
+                           " ROOT r = %s reduce-window(p, z), window={%s}, to_apply=%s }\n",
+                           rows[k].shape, !strcmp(rows[k].by, "add") ? "1.5" : "-inf",
+                           rows[k].shape, rows[k].window, rows[k].by);
     add(!strcmp(rows[k].by, "add") ? 400 : 0, false, text);
     hs_free(text);
   }
@@ -434,7 +433,7 @@ static void mathematics(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       GPU(reductions),   GPU(reducers), GPU(norms), GPU(transposes), GPU(moves_and_products),
-      GPU(convolutions), GPU(scatters), GPU(sorts), GPU(prefixes), GPU(mathematics)};
+      GPU(convolutions), GPU(scatters), GPU(sorts), GPU(prefixes),   GPU(mathematics)};
   return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
 }
 
