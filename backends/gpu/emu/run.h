@@ -9,7 +9,13 @@
 #define EMU_LANES 32
 #define EMU_BARRIERS 16
 #define EMU_BLOCK_MOST 1024  // threads
-#define EMU_STACK_GAP 4096   // bytes that nobody may touch below each stack
+
+// Bytes that nobody may touch below each stack: a page.
+#if defined(__x86_64__)
+#define EMU_STACK_GAP 4096
+#else
+#define EMU_STACK_GAP 65536
+#endif
 
 // ---- sites: what is known of an instruction when its module is rewritten ------------------------
 typedef enum emu_access { EMU_READ = 1, EMU_WRITE = 2, EMU_ATOMIC = 4 } emu_access;
