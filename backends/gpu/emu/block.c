@@ -299,6 +299,7 @@ static hs_status run_blocks(emu_runner *r, emu_job *j) {
   b->kernel = j->kernel;
   b->device = j->device;
   b->params = j->params;
+  b->trusted = j->trusted;
   memcpy(b->ntid, j->grid.threads, sizeof b->ntid);
   memcpy(b->nctaid, j->grid.blocks, sizeof b->nctaid);
   b->nthreads = b->ntid[0] * b->ntid[1] * b->ntid[2];
@@ -384,6 +385,19 @@ static hs_status valid_grid(const emu_kernel *k, const emu_grid *g) {
   return HS_GOOD;
 }
 
+// Is all registered that the parameters declare? Then an access within that needs no more looking.
+static bool all_registered(const emu_kernel *k, const emu_device *d, void **params) {
+  for (u32 p = 0; p < k->nparams; p++) {
+    const void *at, *start;
+    size_t n;
+    if (!k->declared[p]) continue;
+    memcpy(&at, params[p], sizeof at);
+    if (!emu_device_find(d, at, &start, &n)) return false;
+    if (k->declared[p] > n - (size_t)((const u8 *)at - (const u8 *)start)) return false;
+  }
+  return true;
+}
+
 hs_status emu_launch(const emu_kernel *k, emu_device *device, const emu_grid *g, void **params,
                      emu_fault_kind *out_fault) {
   if (out_fault) *out_fault = EMU_NO_FAULT;
@@ -392,6 +406,7 @@ hs_status emu_launch(const emu_kernel *k, emu_device *device, const emu_grid *g,
                .device = device,
                .grid = *g,
                .params = params,
+               .trusted = all_registered(k, device, params),
                .nblocks = (u64)g->blocks[0] * g->blocks[1] * g->blocks[2],
                .interrupt = hs_interrupt_watched()};
   helper helpers[HOST_THREADS_MOST];

@@ -47,6 +47,7 @@ typedef struct emu_kernel {
   const char *name;
   u32 nparams;
   const u32 *param_bytes, *param_at;  // sizes, and offsets as in a buffer of parameters
+  const u64 *declared;                // what may be used through each, in bytes; 0: not said
   u32 static_bytes;                   // shared memory of its own
   u32 max_threads;                    // per block, as the module says; 1024: it says nothing
   bool waits;                         // has barriers, shuffles, votes: threads become fibers

@@ -1,6 +1,7 @@
 // load.c — loading a module of kernels: read, rewritten (rewrite.c), compiled and linked.
 //
-// No passes of LLVM run over it: the code that is compiled here is the code that the GPU gets.
+// No passes of LLVM run over it but the one that inlines the first half of looking at an access:
+// the code that is compiled here is the code that the GPU gets.
 #include "backends/gpu/emu/math.h"
 #include "backends/gpu/emu/rewrite.h"
 
@@ -11,6 +12,7 @@
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
 
 #include "backends/emit/unit.h"
 
@@ -92,7 +94,11 @@ static hs_status rewrite_module(loader *l, emu_module *m) {
   if (LLVMVerifyModule(l->m, LLVMReturnStatusAction, &why))
     return refused(HS_E_INTERNAL, "rewritten code is not valid", why);
   LLVMDisposeMessage(why);
-  return HS_GOOD;
+  if (!m->checked) return HS_GOOD;
+  LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
+  hs_status s = llvm_failed("inlining", LLVMRunPasses(l->m, "always-inline", l->tm, o));
+  LLVMDisposePassBuilderOptions(o);
+  return s;
 }
 
 static hs_status compile_module(loader *l, LLVMMemoryBufferRef *out) {

@@ -161,7 +161,7 @@ static void find_owner(LLVMValueRef v, LLVMValueRef *owner, bool *several) {
   }
 }
 
-static bool is_kernel(LLVMValueRef fn) { return LLVMGetFunctionCallConv(fn) == KERNEL_CALL; }
+bool rw_is_kernel(LLVMValueRef fn) { return LLVMGetFunctionCallConv(fn) == KERNEL_CALL; }
 
 static u64 place(shared_var *s, u64 at) {
   at = (at + s->align - 1) / s->align * s->align;
@@ -182,7 +182,7 @@ static void find_shared(rewrite *r, u64 *out_common) {
     s.dynamic = LLVMIsDeclaration(g) || s.bytes == 0;
     bool several = false;
     find_owner(g, &s.owner, &several);
-    if (several || (s.owner && !is_kernel(s.owner))) s.owner = NULL;
+    if (several || (s.owner && !rw_is_kernel(s.owner))) s.owner = NULL;
     if (!s.owner && !s.dynamic) *out_common = place(&s, *out_common);
     hs_vec_push(&r->shared, s);
   }
@@ -227,8 +227,10 @@ static LLVMTypeRef by_value(LLVMValueRef fn, u32 at) {
 static void describe_params(rewrite *r, LLVMValueRef fn, emu_kernel *k) {
   u32 n = LLVMCountParams(fn), at = 0;
   u32 *bytes = HS_NEW_ARRAY(&r->out->arena, u32, n), *offset = HS_NEW_ARRAY(&r->out->arena, u32, n);
+  u64 *declared = HS_NEW_ARRAY(&r->out->arena, u64, n);
   for (u32 p = 0; p < n; p++) {
     LLVMTypeRef type = by_value(fn, p);
+    if (!type) declared[p] = rw_declared_bytes(fn, p);
     if (!type) type = LLVMTypeOf(LLVMGetParam(fn, p));
     u32 align = LLVMABIAlignmentOfType(r->layout, type);
     bytes[p] = (u32)LLVMABISizeOfType(r->layout, type);
@@ -238,6 +240,7 @@ static void describe_params(rewrite *r, LLVMValueRef fn, emu_kernel *k) {
   k->nparams = n;
   k->param_bytes = bytes;
   k->param_at = offset;
+  k->declared = declared;
 }
 
 // void entry(ptr params): calls the kernel with what params[0], params[1], ... point to.
@@ -386,7 +389,7 @@ static hs_status functions(rewrite *r, u64 common) {
   emu_kernel *kernels = r->out->kernels = HS_NEW_ARRAY(&r->out->arena, emu_kernel, n);
   LLVMValueRef *of = hs_calloc(n + 1, sizeof *of);
   for (u32 k = 0; k < n; k++) {
-    if (!is_kernel(fns[k])) continue;
+    if (!rw_is_kernel(fns[k])) continue;
     emu_kernel *e = &kernels[r->out->nkernels];
     u64 bytes = place_own(r, fns[k], common);
     *e = (emu_kernel){.static_bytes = (u32)HS_MIN(bytes, UINT32_MAX), .module = r->out};

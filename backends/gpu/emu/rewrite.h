@@ -31,6 +31,7 @@ typedef struct rewrite {
   LLVMValueRef fn, at, first;
   const char *fn_name, *fn_hlo;
   LLVMValueRef self, block, shared_base, dynamic_base;
+  LLVMValueRef within;  // a function of the module: looks at an access through a parameter
   struct {
     LLVMValueRef *v;  // constants, each with its value behind it
     size_t n, cap;
@@ -62,5 +63,8 @@ hs_status rw_call_of(rewrite *, LLVMValueRef callee, const char *name, bool *gon
 // Puts the calls that look at r->at's accesses to memory before it.
 void rw_check(rewrite *);
 u64 rw_alloca_bytes(const rewrite *, LLVMValueRef);  // 0: not known
+// What parameter k of a function declares (EMU_BYTES); 0: nothing.
+u64 rw_declared_bytes(LLVMValueRef fn, u32 k);
+bool rw_is_kernel(LLVMValueRef fn);
 
 #endif

@@ -33,17 +33,22 @@ static const shared_var *variable_of(const rewrite *r, LLVMValueRef v) {
   return rw_shared(r, v);
 }
 
-static u64 declared_bytes(LLVMValueRef argument, u32 *out_index) {
+u64 rw_declared_bytes(LLVMValueRef fn, u32 k) {
+  LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(fn, k + 1, EMU_BYTES, sizeof EMU_BYTES - 1);
+  unsigned n;
+  char text[24];
+  bool pointer = LLVMGetTypeKind(LLVMTypeOf(LLVMGetParam(fn, k))) == LLVMPointerTypeKind;
+  if (!a || !pointer) return 0;
+  snprintf(text, sizeof text, "%s", LLVMGetStringAttributeValue(a, &n));
+  return strtoull(text, NULL, 10);
+}
+
+static u64 argument_bytes(LLVMValueRef argument, u32 *out_index) {
   LLVMValueRef fn = LLVMGetParamParent(argument);
   for (u32 k = 0; k < LLVMCountParams(fn); k++) {
     if (LLVMGetParam(fn, k) != argument) continue;
-    LLVMAttributeRef a = LLVMGetStringAttributeAtIndex(fn, k + 1, EMU_BYTES, sizeof EMU_BYTES - 1);
-    unsigned n;
-    char text[24];
-    if (!a) return 0;
-    snprintf(text, sizeof text, "%s", LLVMGetStringAttributeValue(a, &n));
     *out_index = k;
-    return strtoull(text, NULL, 10);
+    return rw_declared_bytes(fn, k);
   }
   return 0;
 }
@@ -74,7 +79,7 @@ static LLVMValueRef find_object(rewrite *r, LLVMValueRef p, emu_site *s) {
       return p;
     }
     if (LLVMIsAArgument(p)) {
-      s->object_bytes = declared_bytes(p, &index);
+      s->object_bytes = argument_bytes(p, &index);
       if (!s->object_bytes) return NULL;
       hs_buf text = {0};
       hs_buf_printf(&text, "parameter %u", index);
@@ -93,14 +98,63 @@ static LLVMValueRef generic(rewrite *r, LLVMValueRef p) {
   return LLVMBuildAddrSpaceCast(r->b, p, r->ptr, "");
 }
 
+// void within(self, p, site, object, last, mask): returns at once when p is a multiple of mask + 1,
+// at most `last` bytes behind object, and what parameters declare is registered; else the access is
+// looked at. It is inlined.
+static LLVMValueRef within(rewrite *r) {
+  if (r->within) return r->within;
+  LLVMTypeRef types[] = {r->ptr, r->ptr, r->ptr, r->ptr, r->i64, r->i64};
+  LLVMValueRef fn = r->within =
+      LLVMAddFunction(r->m, "emu.within", LLVMFunctionType(r->nothing, types, 6, false));
+  LLVMSetLinkage(fn, LLVMInternalLinkage);
+  unsigned kind = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
+  LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                          LLVMCreateEnumAttribute(r->ctx, kind, 0));
+  LLVMBasicBlockRef start = LLVMAppendBasicBlockInContext(r->ctx, fn, ""),
+                    look = LLVMAppendBasicBlockInContext(r->ctx, fn, ""),
+                    end = LLVMAppendBasicBlockInContext(r->ctx, fn, "");
+  LLVMValueRef arg[6];
+  LLVMGetParams(fn, arg);
+  LLVMPositionBuilderAtEnd(r->b, start);
+  LLVMValueRef p = LLVMBuildPtrToInt(r->b, arg[1], r->i64, "");
+  LLVMValueRef at = LLVMBuildSub(r->b, p, LLVMBuildPtrToInt(r->b, arg[3], r->i64, ""), "");
+  LLVMValueRef in = LLVMBuildICmp(r->b, LLVMIntULE, at, arg[4], "");
+  LLVMValueRef odd = LLVMBuildAnd(r->b, p, arg[5], "");
+  LLVMValueRef even = LLVMBuildICmp(r->b, LLVMIntEQ, odd, LLVMConstInt(r->i64, 0, false), "");
+  LLVMValueRef block = rw_field(r, r->ptr, arg[0], offsetof(emu_thread, block));
+  LLVMValueRef trusted = rw_field(r, r->i32, block, offsetof(emu_block, trusted));
+  trusted = LLVMBuildICmp(r->b, LLVMIntNE, trusted, rw_u32(r, 0), "");
+  LLVMValueRef good = LLVMBuildAnd(r->b, LLVMBuildAnd(r->b, in, even, ""), trusted, "");
+  LLVMBuildCondBr(r->b, good, end, look);
+  LLVMPositionBuilderAtEnd(r->b, look);
+  (void)rw_call(r, (const void *)(uintptr_t)emu_check,
+                LLVMFunctionType(r->nothing, types, 4, false), arg, 4);
+  LLVMBuildBr(r->b, end);
+  LLVMPositionBuilderAtEnd(r->b, end);
+  LLVMBuildRetVoid(r->b);
+  return fn;
+}
+
 // n: bytes as a value; NULL: those of the site.
 static void look_at(rewrite *r, LLVMValueRef p, u32 access, u64 bytes, u32 align, LLVMValueRef n) {
   emu_site *s = rw_site(r);
   s->access = (u8)access;
   s->bytes = (u32)bytes;
   s->align = align;
-  LLVMValueRef object = find_object(r, p, s), self = rw_self(r);
+  LLVMValueRef object = find_object(r, p, s);
   LLVMTypeRef types[] = {r->ptr, r->ptr, r->ptr, r->ptr, r->i64};
+  if (object && !n && LLVMIsAArgument(object) && rw_is_kernel(r->fn) && bytes <= s->object_bytes) {
+    LLVMValueRef fn = within(r), self = rw_self(r);
+    LLVMValueRef args[] = {self,
+                           generic(r, p),
+                           rw_pointer(r, s),
+                           generic(r, object),
+                           LLVMConstInt(r->i64, s->object_bytes - bytes, false),
+                           LLVMConstInt(r->i64, align ? align - 1 : 0, false)};
+    (void)LLVMBuildCall2(r->b, LLVMGlobalGetValueType(fn), fn, args, 6, "");
+    return;
+  }
+  LLVMValueRef self = rw_self(r);
   LLVMValueRef args[] = {self, generic(r, p), rw_pointer(r, s),
                          object ? generic(r, object) : LLVMConstNull(r->ptr), n};
   const void *fn =

@@ -111,6 +111,7 @@ typedef struct emu_meeting {
 struct emu_block {
   // Compiled code reads these.
   u32 ctaid[3], ntid[3], nctaid[3];
+  u32 trusted;  // what parameters declare is registered
   // Ours.
   u32 nthreads, nwarps;
   const emu_kernel *kernel;
@@ -153,6 +154,7 @@ typedef struct emu_job {
   emu_device *device;
   emu_grid grid;
   void **params;
+  bool trusted;
   u64 nblocks, next;  // next: atomic
   u32 stop;           // atomic
   hs_interrupt *interrupt;

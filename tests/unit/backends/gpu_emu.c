@@ -297,6 +297,14 @@ static void out_of_bounds(void **state) {
   faults(&(trial){.name = "declared", .threads = 64, BUFFERS}, EMU_OUT_OF_BOUNDS,
          "thread (32,0,0) of block (0,0,0) reads 4 bytes at offset 128 of parameter 0, which has "
          "128");
+  // what is declared, but is not there
+  faults(&(trial){.name = "declared",
+                  .threads = 32,
+                  .nbuffers = 2,
+                  .buffers = {in, out},
+                  .bytes = {64, sizeof out}},
+         EMU_OUT_OF_BOUNDS, "thread (16,0,0) of block (0,0,0) reads 4 bytes at offset 64 of an");
+  runs(&(trial){.name = "declared", .threads = 32, BUFFERS});
   faults(&(trial){.name = "wild", .threads = 1, BUFFERS}, EMU_OUT_OF_BOUNDS, "at the address 0");
   faults(&(trial){.name = "shared_bounds", .threads = 64, BUFFERS}, EMU_OUT_OF_BOUNDS,
          "thread (32,0,0) of block (0,0,0) writes 4 bytes at offset 128 of first, which has 128");
