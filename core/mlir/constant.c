@@ -34,10 +34,11 @@ const hlo_literal *mlir_constant_of(mlir_reader *R, mlir_value *v) {
     hlo_lex_error(RX, HS_E_ATTR, op->at, "a constant without a value");
     return NULL;
   }
-  if (shape->rank && !shape->dynamic && shape->elements && one_value(R, s))
+  bool share = !R->opt.as_written;
+  if (share && shape->rank && !shape->dynamic && shape->elements && one_value(R, s))
     shape = hlo_shape_scalar(R->ctx, shape->dtype);
   if (!mlir_dense(R, s, shape, &l)) return NULL;
-  if (l->shape->rank && hlo_literal_is_splat(l)) {
+  if (share && l->shape->rank && hlo_literal_is_splat(l)) {
     hlo_literal *one = scalar_of(R, l);
     hlo_literal_unref(l);
     if (!(l = one)) return NULL;

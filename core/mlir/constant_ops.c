@@ -250,7 +250,11 @@ static bool concatenate(mlir_reader *R, mlir_op *op, hlo_literal *out) {
   size_t whole = inner * (size_t)s->dims[dim.v[0]];
   for (u32 k = 0; k < op->nops; k++) {
     operand o = operand_of(R, op, k);
+    if (op->ops[k]->shape->rank != s->rank) return false;
     size_t part = inner * (size_t)op->ops[k]->shape->dims[dim.v[0]];
+    if (row + part > whole || o.l->shape->dtype != s->dtype ||
+        (!o.one && o.l->bytes != outer * part))
+      return false;
     for (size_t i = 0; i < outer; i++) {
       u8 *to = (u8 *)out->data + i * whole + row;
       if (!o.one) memcpy(to, (u8 *)o.l->data + i * part, part);
@@ -263,6 +267,16 @@ static bool concatenate(mlir_reader *R, mlir_op *op, hlo_literal *out) {
 
 // ---- the choice ---------------------------------------------------------------------------------
 static bool fold(mlir_reader *R, mlir_op *op, const operand *o, hlo_literal *out) {
+  // what moves no elements wants operands of the result's size; a text may say anything
+  bool moves = op->row->opcode == HLO_TRANSPOSE || op->row->opcode == HLO_SLICE ||
+               op->row->opcode == HLO_CONCATENATE;
+  for (u32 k = 0; k < op->nops && !moves; k++) {
+    if (!o[k].one && o[k].l->shape->elements != out->shape->elements) return false;
+    if (op->row->opcode != HLO_SELECT && o[k].l->shape->dtype != o[0].l->shape->dtype) return false;
+  }
+  bool same = op->row->opcode != HLO_CONVERT && op->row->opcode != HLO_COMPARE;
+  for (u32 k = op->row->opcode == HLO_SELECT; k < op->nops && k < 3 && same; k++)
+    if (o[k].l->shape->dtype != out->shape->dtype) return false;
   bool floats = hlo_dtype_is_float(o[0].l->shape->dtype);
   switch (op->row->opcode) {
   case HLO_CONVERT: return convert(o[0].l, out);

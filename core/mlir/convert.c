@@ -11,6 +11,7 @@
 #define N MLIR_F_NO_RESULT
 #define C MLIR_F_COMMUTES
 #define R_ALL MLIR_F_ALL_RESULTS
+#define X MLIR_F_NOT_PRINTED
 #define A(names, id, how) {names, HLO_ATTR_##id, MLIR_##how},
 #define MLIR_UNWRAP(...) __VA_ARGS__
 #define HLO_INVALID HLO_OP_INVALID
@@ -28,6 +29,7 @@ static const mlir_row rows[] = {
 };
 #undef R
 #undef E
+#undef X
 #undef N
 #undef C
 #undef A
@@ -59,6 +61,12 @@ const mlir_row *mlir_find_row(hs_str name) {
   return row || !is_foreign(name) ? row : &foreign;
 }
 
+const mlir_row *mlir_printed_row(hlo_opcode op) {
+  for (size_t k = 0; k < HS_COUNT(rows); k++)
+    if (rows[k].opcode == op && !(rows[k].flags & MLIR_F_NOT_PRINTED)) return &rows[k];
+  return NULL;
+}
+
 const char *mlir_nearest_row(hs_str name) {
   const char *names[HS_COUNT(rows)];
   char word[64];
@@ -79,8 +87,8 @@ static bool capture(mlir_reader *R, const mlir_region *of, mlir_region *r, mlir_
     for (u32 k = 0; k < op->nops; k++) {
       mlir_value *v = mlir_real(op->ops[k]);
       bool inside = !v->region || v->region->depth >= of->depth;
-      if (inside || v->mark == R->serial || (v->def && v->def->row->opcode == HLO_CONSTANT))
-        continue;
+      bool made = mlir_is_constant(v) && !R->opt.as_written;
+      if (inside || v->mark == R->serial || made) continue;
       v->mark = R->serial;
       hs_vec_push(out, v);
     }

@@ -27,7 +27,7 @@ void mlir_bind(mlir_reader *R, mlir_value *v, hlo_instr *i) {
 hlo_instr *mlir_constant(mlir_reader *R, hlo_literal *take) {
   const hlo_shape *s = take->shape;
   hlo_instr *i;
-  if (s->rank && hlo_literal_is_splat(take)) {
+  if (s->rank && !R->opt.as_written && hlo_literal_is_splat(take)) {
     hlo_literal *one;
     if (!hlo_lex_status(RX, hlo_literal_new(hlo_shape_scalar(R->ctx, s->dtype), &one), R->op->at))
       return hlo_literal_unref(take), NULL;
@@ -59,6 +59,7 @@ hlo_instr *mlir_value_instr(mlir_reader *R, mlir_value *v) {
     return NULL;
   }
   hlo_instr *i = mlir_constant(R, hlo_literal_ref(l));
+  // as written a constant is where it stands
   if (i && i->shape->logical != v->shape) {
     hlo_attr none = mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 0, NULL);
     i = mlir_emit(R, HLO_BROADCAST, v->shape, 1, &i, 1, &none);
@@ -231,8 +232,10 @@ static bool precisions(mlir_reader *R, mlir_span s, hlo_attr *a, bool *usual) {
 static bool row_attr(mlir_reader *R, const mlir_row_attr *row, mlir_span s, hlo_attr *a,
                      bool *usual) {
   switch (row->how) {
-  case MLIR_INT: return mlir_int_of(R, s, &a->v.i);
+  case MLIR_INT:
+  case MLIR_INT32: return mlir_int_of(R, s, &a->v.i);
   case MLIR_BOOL: return mlir_int_of(R, s, &a->v.i);
+  case MLIR_DIM:
   case MLIR_INTS: return mlir_ints_of(R, s, &a->v.ints, NULL);
   case MLIR_FLOAT: return mlir_float_of(R, s, &a->v.f);
   case MLIR_STRING: return mlir_string_of(R, s, &a->v.s);
@@ -254,7 +257,9 @@ bool mlir_row_attrs(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *out) {
         hs_vec_push(out, a);
         continue;
       }
-      if (row->how != MLIR_INTS || row->id == HLO_ATTR_OPERAND_BATCHING_DIMS) continue;
+      if ((row->how != MLIR_INTS && row->how != MLIR_DIM) ||
+          row->id == HLO_ATTR_OPERAND_BATCHING_DIMS)
+        continue;
       a = mlir_ints_attr(R, row->id, 0, NULL);
     } else if (!row_attr(R, row, s, &a, &usual)) {
       return false;

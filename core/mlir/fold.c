@@ -69,7 +69,19 @@ static bool walk(mlir_reader *R, mlir_region *r) {
   return true;
 }
 
+// As written, everything stays.
+static bool keep_all(mlir_reader *R, mlir_region *r) {
+  for (mlir_op *op = r->first; op; op = op->next) {
+    if (hs_interrupted()) return hlo_lex_status(RX, hs_stopped(), op->at);
+    op->live = true;
+    for (u32 k = 0; k < op->nregions; k++)
+      if (!keep_all(R, op->regions[k])) return false;
+  }
+  return true;
+}
+
 bool mlir_simplify(mlir_reader *R, mlir_region *r) {
+  if (R->opt.as_written) return keep_all(R, r);
   count(r, false);
   bool ok = walk(R, r);
   count(r, true);

@@ -1,4 +1,4 @@
-// mlir.h — StableHLO text in: what jax.jit(f).lower(...).as_text() prints, and what other
+// mlir.h — StableHLO text in and out: what jax.jit(f).lower(...).as_text() prints, and what other
 // frameworks export, becomes a module of HLO.
 //
 // The text is read into a tree of operations (tree.h) by one grammar for every dialect, and the
@@ -28,5 +28,10 @@ hs_status hlo_mlir_read(hlo_ctx *, const char *text, size_t n, const hlo_parse_o
 // Reads the text and converts nothing: whether it is MLIR of operations that hlosh knows, with
 // types that fit. Errors and options are those of hlo_mlir_read.
 hs_status hlo_mlir_check(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *);
+// Appends the module as StableHLO text in generic form, which jaxlib and hlo_mlir_read read:
+// computations that are called become functions, others regions; layouts, schedules and control
+// edges are left out. E_NO_STABLEHLO names an instruction or attribute without a form there, and
+// nothing is appended then.
+hs_status hlo_mlir_print(const hlo_module *, hs_buf *);
 
 #endif

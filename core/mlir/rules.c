@@ -2,6 +2,7 @@
 #include "core/mlir/rules.h"
 
 #include "core/infer/build.h"
+#include "core/mlir/print.h"
 
 // Operands as they are, attributes by the row.
 static hlo_instr *emit_with(mlir_reader *R, mlir_op *op, u32 n, hlo_instr *const *in,
@@ -39,7 +40,9 @@ bool mlir_rule_direct(mlir_reader *R, mlir_op *op) {
 bool mlir_rule_chlo_unary(mlir_reader *R, mlir_op *op) { return mlir_rule_direct(R, op); }
 
 // Constants are made where they are used.
-bool mlir_rule_constant(mlir_reader *R, mlir_op *op) { return (void)R, (void)op, true; }
+bool mlir_rule_constant(mlir_reader *R, mlir_op *op) {
+  return !R->opt.as_written || mlir_value_instr(R, &op->res[0]) != NULL;
+}
 
 bool mlir_rule_compare(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
@@ -74,7 +77,9 @@ hlo_instr *mlir_spread(mlir_reader *R, hlo_instr *i, const hlo_shape *like) {
 static bool spread_all(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   if (!mlir_operands(R, op, &in)) return false;
-  for (u32 k = 0; k < op->nops; k++)
+  // HLO's clamp takes scalars as bounds
+  bool wanted = !R->opt.as_written || op->row->opcode != HLO_CLAMP;
+  for (u32 k = 0; k < op->nops && wanted; k++)
     if (!(in[k] = mlir_spread(R, in[k], op->res[0].shape))) return false;
   return mlir_bind_results(R, op,
                            mlir_emit(R, op->row->opcode, op->res[0].shape, op->nops, in, 0, NULL));
@@ -175,6 +180,34 @@ static bool pair_of(mlir_reader *R, mlir_span s, hlo_ints out[2]) {
   return mlir_ints_of(R, part[0], &out[0], NULL) && mlir_ints_of(R, part[1], &out[1], NULL);
 }
 
+// <lhs_precision_type = tf32, .., num_primitive_operations = 1, ..>: types and counts name it.
+static bool dot_algorithm(mlir_reader *R, const mlir_op *op, i64 *out) {
+  mlir_span lhs, rhs, sum;
+  i64 operations = 1, parts[2] = {1, 1}, imprecise = 0;
+  mlir_attrs dict;
+  mlir_span s;
+  if (!mlir_get(R, &op->attrs, "algorithm", &s)) return true;
+  mlir_attr whole = {HS_STR("algorithm"), s};
+  dict = (mlir_attrs){1, &whole};
+  const mlir_op like = {.attrs = dict};
+#define KEY "algorithm."
+  if (!mlir_get(R, &dict, KEY "lhs_precision_type", &lhs) ||
+      !mlir_get(R, &dict, KEY "rhs_precision_type", &rhs) ||
+      !mlir_get(R, &dict, KEY "accumulation_type", &sum) ||
+      !mlir_get_int(R, &like, KEY "num_primitive_operations", &operations) ||
+      !mlir_get_int(R, &like, KEY "lhs_component_count", &parts[0]) ||
+      !mlir_get_int(R, &like, KEY "rhs_component_count", &parts[1]) ||
+      !mlir_get_int(R, &like, KEY "allow_imprecise_accumulation", &imprecise))
+    return RX->failed ? false : mlir_fail(R, HS_E_ATTR, "an algorithm without its types");
+#undef KEY
+  for (const mlir_dot_algorithm *a = mlir_dot_algorithms; a->type; a++)
+    if (hs_str_eq(lhs, hs_str_of(a->type)) && hs_str_eq(rhs, hs_str_of(a->type)) &&
+        hs_str_eq(sum, hs_str_of(a->sum)) && a->operations == operations && parts[0] == 1 &&
+        parts[1] == 1 && !imprecise)
+      return *out = a->hlo, true;
+  return mlir_fail(R, HS_E_NO_HLO, "this algorithm of dot_general is not converted");
+}
+
 bool mlir_rule_dot_general(mlir_reader *R, mlir_op *op) {
   hlo_ints batch[2] = {{0, NULL}, {0, NULL}}, contract[2] = {{0, NULL}, {0, NULL}};
   hlo_instr **in;
@@ -190,14 +223,15 @@ bool mlir_rule_dot_general(mlir_reader *R, mlir_op *op) {
       !mlir_get_ints(R, op, DOT "rhs_contracting_dimensions", &contract[1]))
     return false;
 #undef DOT
-  if (mlir_has(R, &op->attrs, "algorithm"))
-    return mlir_fail(R, HS_E_NO_HLO, "dot_general with an algorithm is not converted");
+  hlo_attr algorithm = {HLO_ATTR_ALGORITHM, {.i = HLO_ALGORITHM_UNSET}};
+  if (!dot_algorithm(R, op, &algorithm.v.i)) return false;
   const hlo_attr v[] = {{HLO_ATTR_LHS_BATCH_DIMS, {.ints = batch[0]}},
                         {HLO_ATTR_LHS_CONTRACTING_DIMS, {.ints = contract[0]}},
                         {HLO_ATTR_RHS_BATCH_DIMS, {.ints = batch[1]}},
                         {HLO_ATTR_RHS_CONTRACTING_DIMS, {.ints = contract[1]}}};
   for (u32 k = 0; k < HS_COUNT(v); k++)
     if (v[k].v.ints.n) hs_vec_push(&attrs, v[k]);
+  if (algorithm.v.i != HLO_ALGORITHM_UNSET) hs_vec_push(&attrs, algorithm);
   return mlir_bind_results(R, op, emit_with(R, op, 2, in, &attrs));
 }
 

@@ -403,12 +403,26 @@ static bool aliases_of(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *out) {
   return true;
 }
 
-static bool no_called(mlir_reader *R, const mlir_op *op) {
+// [@f, @g]
+static bool called_by(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *out) {
   mlir_span s, *v;
   u32 n = 0;
-  if (mlir_get(R, &op->attrs, "called_computations", &s) && !mlir_array_of(R, s, &n, &v))
-    return false;
-  return !n || mlir_fail(R, HS_E_NO_HLO, "a custom call that calls functions is not converted");
+  if (!mlir_get(R, &op->attrs, "called_computations", &s)) return true;
+  if (!mlir_array_of(R, s, &n, &v)) return false;
+  hlo_computation **c = HS_NEW_ARRAY(&R->m->arena, hlo_computation *, HS_MAX(n, 1u));
+  for (u32 k = 0; k < n; k++) {
+    hs_str name;
+    if (!mlir_string_of(R, v[k], &name)) return false;
+    mlir_func *f = mlir_names_find(&R->func_names, name, NULL);
+    if (!f)
+      return mlir_fail(R, HS_E_NAME, "there is no function '@%.*s'", (int)HS_MIN(name.n, 80u),
+                       name.p);
+    if (!(c[k] = mlir_build_func(R, f))) return false;
+  }
+  hlo_attr a = {HLO_ATTR_CALLED_COMPUTATIONS, {0}};
+  a.v.comps = (hlo_comps){n, c};
+  if (n) hs_vec_push(out, a);
+  return true;
 }
 
 bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
@@ -440,7 +454,7 @@ bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
       hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_BACKEND_CONFIG, {.p = b}}));
     }
   }
-  ok = ok && no_called(R, op);
+  ok = ok && called_by(R, op, &attrs);
   hlo_instr *i =
       ok ? mlir_emit(R, HLO_CUSTOM_CALL, result, op->nops, in, (u32)attrs.n, attrs.v) : NULL;
   hs_vec_free(&attrs);

@@ -142,7 +142,9 @@ typedef enum mlir_how {
   MLIR_END,
   MLIR_INT,
   MLIR_BOOL,
+  MLIR_INT32,  // as INT, printed as i32
   MLIR_INTS,
+  MLIR_DIM,       // one integer, in HLO a list
   MLIR_ENUM,      // the last word of the value is the text of HLO's
   MLIR_RNG_ENUM,  // ... behind "rng_", in small letters
   MLIR_FLOAT,
@@ -170,6 +172,7 @@ enum {
   MLIR_F_EFFECT = 1,       // stays though nobody uses its results
   MLIR_F_NO_RESULT = 2,    // the pretty form's types are the operands'
   MLIR_F_COMMUTES = 4,     // a constant operand comes last
+  MLIR_F_NOT_PRINTED = 8,  // another row prints its opcode
   MLIR_F_ALL_RESULTS = 16  // the pretty form's types are the results', one each
 };
 struct mlir_row {
@@ -182,6 +185,8 @@ struct mlir_row {
 };
 // The row of an operation; NULL when there is none.
 const mlir_row *mlir_find_row(hs_str name);
+// The row by which an opcode is printed; NULL when StableHLO has no such operation.
+const mlir_row *mlir_printed_row(hlo_opcode);
 // The nearest operation's name, for messages; NULL.
 const char *mlir_nearest_row(hs_str name);
 

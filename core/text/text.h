@@ -17,6 +17,9 @@ typedef struct hlo_parse_options {
   size_t *stopped_at;
   // of MLIR: the function that is converted; NULL: @main, or the first that others see
   const char *entry;
+  // StableHLO: operations become instructions as they are written, without the simplifications that
+  // XLA makes on the way
+  bool as_written;
 } hlo_parse_options;
 
 // Parses a whole module (or a header-less fragment, or a single instruction). `text` need not be

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/mlir/mlir.h"
 #include "core/proto/proto.h"
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
@@ -417,7 +418,7 @@ static bool ends_in(const char *name, const char *with) {
   return n > w && strcmp(name + n - w, with) == 0;
 }
 
-// Protos by the ending of the name, anything else as HLO text.
+// Protos and StableHLO by the ending of the name, anything else as HLO text.
 static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, hs_buf *b) {
   bool text = ends_in(path, ".pbtxt") || ends_in(path, ".textproto") || ends_in(path, ".txtpb");
   if (text || ends_in(path, ".pb")) {
@@ -431,6 +432,7 @@ static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, h
           lost, lost == 1 ? "" : "s");
     return HS_GOOD;
   }
+  if (ends_in(path, ".mlir")) return hlo_mlir_print(m, b);
   hlo_print_options o = repl_flag(c, "--short") ? hlo_print_short_parsable() : hlo_print_full();
   o.print_large_constants = true;
   hlo_print_module(b, m, &o);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/mlir/mlir.h"
 #include "core/analysis/cost.h"
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
@@ -68,7 +69,10 @@ hs_status cmd_print(repl_cmd *c) {
   HS_TRY(print_options(c, &o));
   if (o.subcomputations == 1) HS_TRY(hlo_check_expansion(c->m, any, "bodies printed in full"));
   hs_buf b = {0};
-  if (i) hlo_print_instr(&b, i, &o);
+  if (repl_flag(c, "--stablehlo")) {
+    if (i || comp) return repl_usage_error(c, "--stablehlo prints the whole module");
+    HS_TRY(hlo_mlir_print(c->m, &b));
+  } else if (i) hlo_print_instr(&b, i, &o);
   else if (comp) hlo_print_computation(&b, comp, &o);
   else hlo_print_module(&b, c->m, &o);
   if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&b, '\n');
