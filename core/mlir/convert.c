@@ -312,6 +312,11 @@ static bool argument_shardings(mlir_reader *R, const mlir_func *f) {
     hlo_attr a;
     if (mlir_sharding_of(R, &r->args[k].attrs, &a)) hlo_set_attr(f->comp->params[k], a);
     if (mlir_frontend_of(R, &r->args[k].attrs, &a)) hlo_set_attr(f->comp->params[k], a);
+    mlir_span s;
+    a = (hlo_attr){HLO_ATTR_PARAMETER_REPLICATION, {0}};
+    if (mlir_get(R, &r->args[k].attrs, "mhlo.parameter_replication", &s) &&
+        mlir_ints_of(R, s, &a.v.ints, NULL))
+      hlo_set_attr(f->comp->params[k], a);
     if (RX->failed) return false;
   }
   return true;

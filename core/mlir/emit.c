@@ -135,7 +135,7 @@ static const hlo_shape *shape_for(mlir_reader *R, hlo_opcode op, const hlo_shape
 // that it becomes.
 static u32 own_attrs(mlir_reader *R, hlo_opcode op, hlo_attr *out) {
   u32 n = 0;
-  if (!R->op || !R->op->attrs.n || op == HLO_CONSTANT) return 0;
+  if (!R->op || !R->op->attrs.n || (op == HLO_CONSTANT && !R->opt.as_written)) return 0;
   if (R->op->row->opcode == op && mlir_sharding_of(R, &R->op->attrs, &out[n])) n++;
   if (mlir_frontend_of(R, &R->op->attrs, &out[n])) n++;
   return n;

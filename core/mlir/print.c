@@ -115,7 +115,8 @@ static bool print_region(mlir_printer *P, const hlo_computation *c, const hlo_in
   if (P->depth > DEEPEST) return print_fail(P, c->root, "a call so deep");
   hs_buf_puts(P->b, "{\n");
   if (captured && c->nparams == 1) {
-    P->values[c->params[0]->id] = P->values[captured->id];
+    // one value, as HLO has it
+    P->values[c->params[0]->id] = (print_value){.one = P->values[captured->id].one};
   } else if (c->nparams) {
     print_indent(P);
     hs_buf_puts(P->b, "^bb0(");
@@ -188,7 +189,7 @@ static bool print_assembled(mlir_printer *P, const hlo_instr *i, print_op *o) {
   }
   if (o->nregions) hs_buf_putc(P->b, ')');
   hs_buf common = {0};
-  bool ok = print_common(P, i, &common);
+  bool ok = o->composite || print_common(P, i, &common);
   if (common.n) hs_buf_printf(P->b, " {%s}", hs_buf_cstr(&common));
   hs_buf_free(&common);
   hs_buf_puts(P->b, " : ");
@@ -198,6 +199,93 @@ static bool print_assembled(mlir_printer *P, const hlo_instr *i, print_op *o) {
   print_location(P, i);
   hs_buf_putc(P->b, '\n');
   return ok;
+}
+
+static bool same_types(mlir_printer *P, const hlo_instr *i, const hlo_shape *a,
+                       const hlo_shape *b) {
+  return a->dtype == b->dtype || print_fail(P, i, "a mixture of element types");
+}
+
+// StableHLO's operations do not mix element types, nor nest tuples in a state.
+static bool unmixed(mlir_printer *P, const hlo_instr *i) {
+  const hlo_shape *to = i->shape;
+  bool tuple = hlo_shape_is_tuple(to), elementwise = hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
+  bool several = false, nested = false;
+  for (u32 k = 0; tuple && k < to->nelems; k++) nested |= hlo_shape_is_tuple(to->elems[k]);
+  switch (i->opcode) {
+  case HLO_WHILE:
+  case HLO_CONDITIONAL: return !nested || print_fail(P, i, "a tuple in a tuple");
+  case HLO_AFTER_ALL:
+    for (u32 k = 0; k < i->noperands; k++) several |= hlo_operand(i, k)->shape->dtype != HLO_TOKEN;
+    return !several || print_fail(P, i, "an operand that is no token");
+  case HLO_COLLECTIVE_BROADCAST:
+    return i->noperands == 1 || print_fail(P, i, "a broadcast of several values");
+  case HLO_DYNAMIC_SLICE:
+  case HLO_DYNAMIC_UPDATE_SLICE: {
+    u32 first = i->opcode == HLO_DYNAMIC_SLICE ? 1 : 2;
+    bool vector = i->noperands > first && hlo_operand(i, first)->shape->rank;
+    return !vector || print_fail(P, i, "a vector of starts");
+  }
+  case HLO_BITCAST_CONVERT: {
+    hlo_dtype from = hlo_operand(i, 0)->shape->dtype;
+    bool bits = (from == HLO_PRED || to->dtype == HLO_PRED) && from != to->dtype;
+    return !bits || print_fail(P, i, "bits of pred");
+  }
+  case HLO_COMPARE: return same_types(P, i, hlo_operand(i, 0)->shape, hlo_operand(i, 1)->shape);
+  case HLO_SELECT:
+    return same_types(P, i, hlo_operand(i, 1)->shape, to) &&
+           same_types(P, i, hlo_operand(i, 2)->shape, to);
+  case HLO_MAP:
+  case HLO_REDUCE:
+  case HLO_REDUCE_WINDOW:
+  case HLO_SCATTER:
+  case HLO_REDUCE_SCATTER:
+  case HLO_ALL_REDUCE: {
+    // what the computation takes and gives, as many times as there are values
+    const hlo_computation *c = hlo_called(i, 0);
+    const hlo_shape *made = c->root->shape;
+    u32 n = tuple ? to->nelems : 1, given = hlo_shape_is_tuple(made) ? made->nelems : 1;
+    for (u32 k = 0; k < n && k < i->noperands; k++) {
+      const hlo_shape *one = given == 1 && made->nelems <= 1 ? made : made->elems[k % given];
+      if (!same_types(P, i, tuple ? to->elems[k] : to,
+                      hlo_shape_is_tuple(one) ? one->elems[0] : one))
+        return false;
+      if (k < c->nparams && !same_types(P, i, hlo_operand(i, k)->shape, c->params[k]->shape))
+        return false;
+    }
+    return true;
+  }
+  case HLO_RNG_BIT_GENERATOR: return tuple || print_fail(P, i, "bits without a state");
+  case HLO_CUSTOM_CALL:
+    for (u32 k = 0; k < i->noperands; k++) several |= hlo_shape_is_tuple(hlo_operand(i, k)->shape);
+    return !several || !hlo_attr_get(i, HLO_ATTR_OPERAND_LAYOUT_CONSTRAINTS) ||
+           print_fail(P, i, "the layouts of a tuple");
+  case HLO_CONVERT:
+  case HLO_COMPLEX:
+  case HLO_REAL:
+  case HLO_IMAG:
+  case HLO_IS_FINITE: return true;
+  default: break;
+  }
+  if (i->opcode == HLO_ABS && hlo_dtype_is_complex(hlo_operand(i, 0)->shape->dtype)) return true;
+  bool alike = elementwise || i->opcode == HLO_BROADCAST || i->opcode == HLO_RESHAPE ||
+               i->opcode == HLO_TRANSPOSE;
+  for (u32 k = 0; alike && k < i->noperands; k++)
+    if (!same_types(P, i, hlo_operand(i, k)->shape, to)) return false;
+  return true;
+}
+
+// Attributes that StableHLO has no place for, and what its operations do not take.
+static bool sayable(mlir_printer *P, const hlo_instr *i) {
+  static const hlo_attr_id without[] = {HLO_ATTR_INFERRED_DIMENSION, HLO_ATTR_SPARSITY_CONFIG,
+                                        HLO_ATTR_SCHEDULE, HLO_ATTR_RESULT_ACCURACY,
+                                        HLO_ATTR_HAS_DYNAMIC_ROOT};
+  for (size_t k = 0; k < HS_COUNT(without); k++) {
+    const hlo_attr *a = hlo_attr_get(i, without[k]);
+    if (a && !hlo_attr_droppable(i->opcode, a) && (a->id != HLO_ATTR_HAS_DYNAMIC_ROOT || a->v.i))
+      return print_fail(P, i, "%s", hlo_attr_text(without[k]));
+  }
+  return unmixed(P, i);
 }
 
 static bool print_instr(mlir_printer *P, const hlo_instr *i) {
@@ -236,6 +324,8 @@ static bool print_instr(mlir_printer *P, const hlo_instr *i) {
       o.operand_shapes[k] = hlo_operand(i, k)->shape;
     }
   }
+  for (u32 k = 1; ok && o.captured && k < i->noperands; k++) (void)print_one(P, hlo_operand(i, k));
+  ok = ok && sayable(P, i);
   ok = ok && (done || print_row_attrs(P, i, row, &o.props));
   ok = ok && print_assembled(P, i, &o);
   hs_buf_free(&o.props);
@@ -254,12 +344,12 @@ static bool print_body(mlir_printer *P, const hlo_computation *c) {
 
 // ---- functions ----------------------------------------------------------------------------------
 // tf.aliasing_output of the parameter, as far as it can be said: a whole argument and a result.
-static void print_alias(mlir_printer *P, i64 param, hs_buf *b) {
+static void print_alias(mlir_printer *P, i64 param, bool apart, hs_buf *b) {
   const hlo_attr *alias = hlo_attrs_find(P->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS),
                  *donor = hlo_attrs_find(P->m->attrs, HLO_ATTR_BUFFER_DONOR);
   const hlo_aliases *a = alias ? alias->v.p : NULL, *d = donor ? donor->v.p : NULL;
   for (u32 k = 0; a && k < a->n; k++) {
-    if (a->v[k].param != param || a->v[k].param_index.n || a->v[k].out_index.n > 1) continue;
+    if (a->v[k].param != param || a->v[k].param_index.n || a->v[k].out_index.n != apart) continue;
     print_comma(b);
     hs_buf_printf(b, "tf.aliasing_output = %lld : i32",
                   a->v[k].out_index.n ? (long long)a->v[k].out_index.v[0] : 0);
@@ -284,7 +374,7 @@ static bool print_function(mlir_printer *P, const hlo_computation *c) {
     name_results(P, p, false, 0);
     hs_buf_printf(P->b, "%s%s: ", k ? ", " : "", value_of(P, p)->one);
     ok = print_type(P, p, p->shape) && print_common(P, p, &attrs);
-    if (entry) print_alias(P, k, &attrs);
+    if (entry) print_alias(P, k, apart, &attrs);
     if (attrs.n) hs_buf_printf(P->b, " {%s}", hs_buf_cstr(&attrs));
     hs_buf_free(&attrs);
     print_location(P, p);

@@ -57,6 +57,7 @@ typedef struct print_op {
   const hlo_computation *regions[2];
   hlo_computation *const *branches;  // more regions than two
   const hlo_instr *captured;         // whose operands the regions' parameters are (a conditional)
+  bool composite;                    // its attributes are the framework's
 } print_op;
 bool print_special(mlir_printer *, const hlo_instr *, const mlir_row *, print_op *, bool *done);
 

@@ -261,6 +261,14 @@ bool print_common(mlir_printer *P, const hlo_instr *i, hs_buf *b) {
     hs_buf_free(&text);
     any = true;
   }
+  if (i->opcode == HLO_PARAMETER && hlo_attr_get(i, HLO_ATTR_PARAMETER_REPLICATION)) {
+    hlo_ints v = hlo_attr_ints(i, HLO_ATTR_PARAMETER_REPLICATION);
+    hs_buf_puts(b, any ? ", mhlo.parameter_replication = [" : "mhlo.parameter_replication = [");
+    for (u32 k = 0; k < v.n; k++)
+      hs_buf_printf(b, "%s%s", k ? ", " : "", v.v[k] ? "true" : "false");
+    hs_buf_putc(b, ']');
+    any = true;
+  }
   if (f && f->n) {
     hs_buf_puts(b, any ? ", mhlo.frontend_attributes = {" : "mhlo.frontend_attributes = {");
     for (u32 k = 0; k < f->n; k++) {

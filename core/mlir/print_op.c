@@ -167,8 +167,8 @@ static bool groups(mlir_printer *P, const hlo_instr *i, print_op *o, u32 *size) 
 }
 
 static void channel(const hlo_instr *i, print_op *o) {
-  i64 id = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0);
-  if (id > 0) {
+  i64 id = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, -1);
+  if (id >= 0) {
     put(o, "channel_handle");
     hs_buf_printf(&o->props, "#stablehlo.channel_handle<handle = %lld, type = 1>", (long long)id);
   }
@@ -261,6 +261,29 @@ static bool custom_call(mlir_printer *P, const hlo_instr *i, print_op *o) {
   return true;
 }
 
+// What the framework's attributes say of a composite; without a name it is a call.
+static bool composite(mlir_printer *P, const hlo_instr *i, print_op *o) {
+  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  hs_str value[3] = {{0}, {0}, HS_STR("0")};
+  static const char *const keys[] = {"composite.name", "composite.attributes", "composite.version"};
+  for (u32 k = 0; f && k < f->n; k++)
+    for (u32 j = 0; j < 3; j++)
+      if (hs_str_eq(f->v[k].key, hs_str_of(keys[j]))) value[j] = f->v[k].value;
+  if (!value[0].n) return print_fail(P, i, "a composite without a name");
+  o->name = "stablehlo.composite";
+  put(o, "name");
+  print_string(&o->props, value[0]);
+  put(o, "decomposition");
+  print_symbol(&o->props, P->functions[hlo_called(i, 0)->id]);
+  put(o, "version");
+  hs_buf_printf(&o->props, "%.*s : i32", (int)value[2].n, value[2].p);
+  put(o, "composite_attributes");
+  if (value[1].n) hs_buf_printf(&o->props, "%.*s", (int)value[1].n, value[1].p);
+  else hs_buf_puts(&o->props, "{}");
+  o->composite = true;
+  return true;
+}
+
 // ---- queues -------------------------------------------------------------------------------------
 static bool outfeed(mlir_printer *P, const hlo_instr *i, print_op *o) {
   const hlo_instr *data = hlo_operand(i, 0);
@@ -290,6 +313,16 @@ static void conditional(mlir_printer *P, const hlo_instr *i, print_op *o) {
   o->noperands = 1;
   o->captured = i;
   if (hlo_operand(i, 0)->shape->dtype == HLO_PRED) o->name = "stablehlo.if";
+}
+
+static bool scan(mlir_printer *P, const hlo_instr *i, print_op *o) {
+  int carries = (int)hlo_attr_int(i, HLO_ATTR_NUM_CARRIES, 0);
+  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  if (d.n != 1) return print_fail(P, i, "a scan along several dimensions");
+  hs_buf_printf(&o->props,
+                "operandSegmentSizes = array<i32: %d, %d>, resultSegmentSizes = array<i32: %d, %d>",
+                (int)i->noperands - carries, carries, (int)o->nresults - carries, carries);
+  return regions(i, o), true;
 }
 
 static bool compare(const hlo_instr *i, print_op *o) {
@@ -411,8 +444,14 @@ bool print_special(mlir_printer *P, const hlo_instr *i, const mlir_row *row, pri
     window(i, hlo_operand(i, 0)->shape->rank, &scattered, o);
     return regions(i, o), true;
   }
+  case HLO_MAP: {
+    i64 all[HLO_MAX_RANK];
+    for (u32 k = 0; k < i->shape->rank; k++) all[k] = k;
+    put_array(o, "dimensions", i->shape->rank, all);
+    *done = true;
+    return regions(i, o), true;
+  }
   case HLO_REDUCE:
-  case HLO_MAP:
   case HLO_SCATTER: return regions(i, o), true;
   case HLO_WHILE: {
     hlo_instr *state = hlo_operand(i, 0);
@@ -424,6 +463,7 @@ bool print_special(mlir_printer *P, const hlo_instr *i, const mlir_row *row, pri
   }
   case HLO_CONDITIONAL: return conditional(P, i, o), true;
   case HLO_CALL:
+    if (hlo_attr_int(i, HLO_ATTR_IS_COMPOSITE, 0)) return composite(P, i, o);
     o->name = "func.call";
     put(o, "callee");
     print_symbol(&o->props, P->functions[hlo_called(i, 0)->id]);
@@ -436,9 +476,9 @@ bool print_special(mlir_printer *P, const hlo_instr *i, const mlir_row *row, pri
   case HLO_COLLECTIVE_BROADCAST: return collective(P, i, o);
   case HLO_CUSTOM_CALL: return *done = true, custom_call(P, i, o);
   case HLO_OUTFEED: return outfeed(P, i, o);
+  case HLO_SCAN: return scan(P, i, o);
   case HLO_INFEED:
-  case HLO_DYNAMIC_RESHAPE:
-  case HLO_SCAN: return print_fail(P, i, "its form");
+  case HLO_DYNAMIC_RESHAPE: return print_fail(P, i, "its form");
   default: return true;
   }
 }

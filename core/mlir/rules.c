@@ -77,8 +77,9 @@ hlo_instr *mlir_spread(mlir_reader *R, hlo_instr *i, const hlo_shape *like) {
 static bool spread_all(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   if (!mlir_operands(R, op, &in)) return false;
-  // HLO's clamp takes scalars as bounds
-  bool wanted = !R->opt.as_written || op->row->opcode != HLO_CLAMP;
+  // HLO's clamp and select take scalars, too
+  bool wanted =
+      !R->opt.as_written || (op->row->opcode != HLO_CLAMP && op->row->opcode != HLO_SELECT);
   for (u32 k = 0; k < op->nops && wanted; k++)
     if (!(in[k] = mlir_spread(R, in[k], op->res[0].shape))) return false;
   return mlir_bind_results(R, op,
@@ -121,6 +122,7 @@ bool mlir_rule_broadcast_in_dim(mlir_reader *R, mlir_op *op) {
     return false;
   hlo_instr *x = in[0];
   const hlo_shape *from = x->shape;
+  if (R->opt.as_written) return mlir_bind_results(R, op, broadcast_to(R, x, to, d.n, d.v));
   bool sorted = true;
   if (d.n != from->rank)
     return mlir_fail(R, HS_E_SHAPE, "%u dimensions for an operand of rank %u", d.n, from->rank);

@@ -266,7 +266,9 @@ static bool channel_of(mlir_reader *R, mlir_op *op, mlir_hlo_attrs *out) {
   if (!mlir_get_int(R, op, "channel_handle.handle|channel_id", &id) ||
       !mlir_get_int(R, op, "use_global_device_ids", &global))
     return false;
-  if (id > 0) hs_vec_push(out, ((hlo_attr){HLO_ATTR_CHANNEL_ID, {.i = id}}));
+  // 0 stands for none
+  bool zero = R->opt.as_written && mlir_has(R, &op->attrs, "channel_handle");
+  if (id > 0 || zero) hs_vec_push(out, ((hlo_attr){HLO_ATTR_CHANNEL_ID, {.i = id}}));
   if (global) hs_vec_push(out, ((hlo_attr){HLO_ATTR_USE_GLOBAL_DEVICE_IDS, {.i = 1}}));
   return true;
 }

@@ -24,6 +24,17 @@ static bool differ(walk *w, const hlo_instr *a, const hlo_instr *b, const char *
 
 // What says how the two are computed: annotations aside, computations are walked.
 static bool compared(const walk *w, const hlo_instr *i, const hlo_attr *a) {
+  bool forwards = i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT;
+  bool placed = a->id == HLO_ATTR_SHARDING || a->id == HLO_ATTR_FRONTEND_ATTRIBUTES;
+  // regions have arguments without attributes
+  bool argument = i->opcode == HLO_PARAMETER && i->parent != i->parent->module->entry;
+  // what is stated and what is left out mean the same
+  bool usual = (a->id == HLO_ATTR_HAS_DYNAMIC_ROOT || a->id == HLO_ATTR_IS_STABLE) && !a->v.i;
+  bool composite = a->id == HLO_ATTR_FRONTEND_ATTRIBUTES && hlo_attr_get(i, HLO_ATTR_IS_COMPOSITE);
+  if (w->loose && (usual || composite || (i->opcode == HLO_MAP && a->id == HLO_ATTR_DIMENSIONS)))
+    return false;
+  if (w->loose && ((placed && (forwards || argument)) || hlo_attr_droppable(i->opcode, a)))
+    return false;
   switch (hlo_attr_kind_of(a->id)) {
   case HLO_AK_COMP:
   case HLO_AK_COMPS:
@@ -88,10 +99,15 @@ static bool same_attrs(const walk *w, const hlo_instr *x, const hlo_instr *y, hl
   }
 }
 
-// Loosely, a tuple of all elements of a tuple is that tuple, and an element of a tuple that is put
-// together is what was put there.
+// Loosely, a tuple of all elements of a tuple is that tuple, an element of a tuple that is put
+// together is what was put there, and a tuple of one value is that value.
 static const hlo_instr *real(const walk *w, const hlo_instr *i) {
   while (w->loose) {
+    bool element = i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->shape->nelems == 1;
+    if (element || (i->opcode == HLO_TUPLE && i->noperands == 1)) {
+      i = hlo_operand(i, 0);
+      continue;
+    }
     if (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0)->opcode == HLO_TUPLE) {
       i = hlo_operand(hlo_operand(i, 0), (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
       continue;
@@ -110,6 +126,11 @@ static const hlo_instr *real(const walk *w, const hlo_instr *i) {
   return i;
 }
 
+static const hlo_shape *stripped(const walk *w, const hlo_shape *s) {
+  while (w->loose && hlo_shape_is_tuple(s) && s->nelems == 1) s = s->elems[0];
+  return s->logical;
+}
+
 static bool same_comps(walk *w, const hlo_computation *a, const hlo_computation *b);
 
 static bool same_instrs(walk *w, const hlo_instr *a, const hlo_instr *b) {
@@ -122,8 +143,10 @@ static bool same_instrs(walk *w, const hlo_instr *a, const hlo_instr *b) {
   w->of[a->id] = b;
   w->taken[b->id] = true;
   hlo_attr_id which;
+  bool empty = hlo_shape_is_tuple(a->shape) && !a->shape->nelems;
+  if (w->loose && empty && a->shape->logical == b->shape->logical) return true;
   if (a->opcode != b->opcode) return differ(w, a, b, "operation");
-  if (a->shape->logical != b->shape->logical) return differ(w, a, b, "shape");
+  if (stripped(w, a->shape) != stripped(w, b->shape)) return differ(w, a, b, "shape");
   if (!w->loose && a->shape != b->shape) return differ(w, a, b, "layout");
   if (!same_attrs(w, a, b, &which)) return differ(w, a, b, hlo_attr_text(which));
   if (a->noperands != b->noperands || hlo_ncalled(a) != hlo_ncalled(b))
@@ -150,9 +173,10 @@ static bool same_comps(walk *w, const hlo_computation *a, const hlo_computation 
   for (u32 k = 0; k < a->nparams; k++)
     if (!same_instrs(w, a->params[k], b->params[k])) return false;
   if (!same_instrs(w, a->root, b->root)) return false;
-  for (const hlo_instr *i = a->first; i && w->loose; i = i->next)
-    if (!w->of[i->id] && hlo_has_side_effect(i))
-      return hs_buf_printf(w->why, "lost: %s", i->name), false;
+  i64 effects = 0;
+  for (const hlo_instr *i = a->first; i && w->loose; i = i->next) effects += hlo_has_side_effect(i);
+  for (const hlo_instr *i = b->first; i && w->loose; i = i->next) effects -= hlo_has_side_effect(i);
+  if (effects) return hs_buf_printf(w->why, "effects lost in %s", a->name), false;
   if (w->loose) return true;
   for (const hlo_instr *i = b->first; i; i = i->next)
     if (!w->taken[i->id] && hlo_has_side_effect(i))

@@ -216,6 +216,52 @@ static void test_shardy(void **state) {
           "xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@m, [{\\\"b\\\"}, {}]>]>\"}\n");
 }
 
+// Printed, read back as written, and printed again: the same text.
+static void test_print(void **state) {
+  (void)state;
+  const char *text =
+      "HloModule m\n"
+      "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+      "body { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[4] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n y = f32[4] negate(x)\n ROOT t = (s32[], f32[4]) tuple(j, y) }\n"
+      "cond { s = (s32[], f32[4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(9)\n ROOT l = pred[] compare(i, n), direction=LT }\n"
+      "ENTRY e { p = f32[4] parameter(0)\n z = s32[] constant(0)\n"
+      " t = (s32[], f32[4]) tuple(z, p)\n"
+      " w = (s32[], f32[4]) while(t), condition=cond, body=body\n"
+      " v = f32[4] get-tuple-element(w), index=1\n zero = f32[] constant(-inf)\n"
+      " r = f32[] reduce(v, zero), dimensions={0}, to_apply=add\n"
+      " ROOT out = (f32[], f32[4]) tuple(r, v) }\n";
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL, *again = NULL;
+  hs_buf a = {0}, b = {0};
+  const hlo_parse_options o = {.as_written = true};
+  assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
+  assert_true(hs_ok(hlo_mlir_print(m, &a)));
+  assert_non_null(strstr(hs_buf_cstr(&a), "%w:2 = \"stablehlo.while\"(%z, %p) ({"));
+  assert_non_null(strstr(hs_buf_cstr(&a), "<{value = dense<0xFF800000> : tensor<f32>}>"));
+  assert_true(hs_ok(hlo_mlir_read(ctx, a.p, a.n, &o, &again)));
+  assert_true(hs_ok(hlo_verify(again, NULL)));
+  assert_int_equal(again->nops[HLO_WHILE], 1);
+  assert_int_equal(again->nops[HLO_NEGATE], 1);
+  hlo_module_free(again);
+  hlo_module_free(m);
+  const char *fusion = "f { p = f32[] parameter(0)\n ROOT n = f32[] negate(p) }\n"
+                       "ENTRY e { p = f32[] parameter(0)\n"
+                       " ROOT g = f32[] fusion(p), kind=kLoop, calls=f }\n";
+  assert_true(hs_ok(hlo_parse(ctx, fusion, strlen(fusion), NULL, &m)));
+  hs_status s = hlo_mlir_print(m, &b);
+  assert_false(hs_ok(s));
+  assert_string_equal(hs_code_text(s.err->code), "E0111");
+  assert_int_equal(b.n, 0);
+  hs_status_drop(s);
+  hlo_module_free(m);
+  hs_buf_free(&a);
+  hs_buf_free(&b);
+  hlo_ctx_free(ctx);
+}
+
 // What a check compares stays in the module as a custom call.
 static void test_check(void **state) {
   (void)state;
@@ -272,19 +318,13 @@ static void test_chlo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),
-      cmocka_unit_test(test_while),
-      cmocka_unit_test(test_unused),
-      cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments),
-      cmocka_unit_test(test_custom_call),
-      cmocka_unit_test(test_folding),
-      cmocka_unit_test(test_shardy),
-      cmocka_unit_test(test_dynamic),
-      cmocka_unit_test(test_composite),
-      cmocka_unit_test(test_check),
-      cmocka_unit_test(test_queues),
-      cmocka_unit_test(test_chlo),
+      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
+      cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_print),           cmocka_unit_test(test_folding),
+      cmocka_unit_test(test_shardy),          cmocka_unit_test(test_dynamic),
+      cmocka_unit_test(test_composite),       cmocka_unit_test(test_check),
+      cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
