@@ -6,12 +6,13 @@
 // included. No verifier on either side; what the parsers built is freed outside the clock. Ours
 // runs from the bytes to a finished module plus a hash over every instruction's name, shape,
 // operands and attributes (metadata included), which is printed: nothing is left to be resolved
-// later. A module's memory is the growth of the peak resident size over one parse in a process of
+// later. A file of StableHLO is read and converted to HLO on both sides. A module's memory is the growth of the peak resident size over one parse in a process of
 // its own.
 //
 //   parse [--rounds N] FILE...        prints a line per file; last line: geomean A× (XLA ÷
 //                                     hlosh), worst B× (file)
 //   parse --no-peer FILE...           our side only, in MB/s
+#include "core/mlir/mlir.h"
 #include "core/text/text.h"
 
 #include <errno.h>
@@ -100,13 +101,18 @@ static double thread_seconds(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static hs_status read_text(hlo_ctx *ctx, const char *text, size_t n, hlo_module **out) {
+  if (hlo_is_mlir(text, n)) return hlo_mlir_read(ctx, text, n, NULL, out);
+  return hlo_parse(ctx, text, n, NULL, out);
+}
+
 // Seconds of one parse, a negative number when the text is refused. The context is new each time:
 // nothing is remembered.
 static double parse_once(const char *text, size_t n, u64 *hash) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m;
   double start = thread_seconds();
-  hs_status s = hlo_parse(ctx, text, n, NULL, &m);
+  hs_status s = read_text(ctx, text, n, &m);
   if (m) *hash = module_hash(m);
   double seconds = thread_seconds() - start;
   if (!m) hs_status_drop(s), seconds = -1;
@@ -138,7 +144,7 @@ static int memory_main(const char *path) {
   double before = status_kb("VmRSS:");
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m;
-  hs_status s = hlo_parse(ctx, text, n, NULL, &m);
+  hs_status s = read_text(ctx, text, n, &m);
   if (!m) return hs_status_drop(s), 1;
   printf("%.0f\n", (status_kb("VmHWM:") - before) * 1024);
   hlo_module_free(m);
