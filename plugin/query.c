@@ -235,7 +235,7 @@ pj_error *plug_Executable_GetCompiledMemoryStats(void *args) {
 // The shardings of the entry, from which a caller learns what its results are: every part has one,
 // and where nothing is said every device has all of it.
 static void put_shardings(const pj_executable *e, hs_buf *m) {
-  enum { PARAMETERS = 14, RESULT = 16 };
+  enum { PARAMETERS = 14, RESULT = 12 };
   static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
   const hlo_computation *c = e->given->entry;
   if (e->partitions < 2) return;
