@@ -269,7 +269,7 @@ pj_error *plug_Client_DefaultDeviceAssignment(void *args) {
 // What buffers of all devices take: they share the host's memory.
 pj_error *plug_Device_MemoryStats(void *args) {
   pj_device_stats *a = args;
-  PLUG_CHECK(a, peak_pool);
+  PLUG_CHECK(a, peak_pool.set);
   pj_client *c = a->device->client;
   pj_counted none = {0, false};
   a->in_use = atomic_load(&c->bytes);

@@ -182,32 +182,36 @@ static bool pair_of(mlir_reader *R, mlir_span s, hlo_ints out[2]) {
   return mlir_ints_of(R, part[0], &out[0], NULL) && mlir_ints_of(R, part[1], &out[1], NULL);
 }
 
-// <lhs_precision_type = tf32, .., num_primitive_operations = 1, ..>: types and counts name it.
-static bool dot_algorithm(mlir_reader *R, const mlir_op *op, i64 *out) {
-  mlir_span lhs, rhs, sum;
-  i64 operations = 1, parts[2] = {1, 1}, imprecise = 0;
-  mlir_attrs dict;
-  mlir_span s;
-  if (!mlir_get(R, &op->attrs, "algorithm", &s)) return true;
-  mlir_attr whole = {HS_STR("algorithm"), s};
-  dict = (mlir_attrs){1, &whole};
-  const mlir_op like = {.attrs = dict};
-#define KEY "algorithm."
-  if (!mlir_get(R, &dict, KEY "lhs_precision_type", &lhs) ||
-      !mlir_get(R, &dict, KEY "rhs_precision_type", &rhs) ||
-      !mlir_get(R, &dict, KEY "accumulation_type", &sum) ||
-      !mlir_get_int(R, &like, KEY "num_primitive_operations", &operations) ||
-      !mlir_get_int(R, &like, KEY "lhs_component_count", &parts[0]) ||
-      !mlir_get_int(R, &like, KEY "rhs_component_count", &parts[1]) ||
-      !mlir_get_int(R, &like, KEY "allow_imprecise_accumulation", &imprecise))
-    return RX->failed ? false : mlir_fail(R, HS_E_ATTR, "an algorithm without its types");
-#undef KEY
-  for (const mlir_dot_algorithm *a = mlir_dot_algorithms; a->type; a++)
-    if (hs_str_eq(lhs, hs_str_of(a->type)) && hs_str_eq(rhs, hs_str_of(a->type)) &&
-        hs_str_eq(sum, hs_str_of(a->sum)) && a->operations == operations && parts[0] == 1 &&
-        parts[1] == 1 && !imprecise)
-      return *out = a->hlo, true;
-  return mlir_fail(R, HS_E_NO_HLO, "this algorithm of dot_general is not converted");
+// #stablehlo.dot_algorithm<lhs_precision_type = bf16, ..> as one of HLO's algorithms, whose names
+// are made of the types and of how many products there are for one.
+static bool algorithm_of(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *attrs) {
+  static const char *const keys[3] = {"algorithm.lhs_precision_type",
+                                      "algorithm.rhs_precision_type",
+                                      "algorithm.accumulation_type"};
+  i64 products = 1, fast = 0;
+  mlir_span s, type[3];
+  for (u32 k = 0; k < 3; k++)
+    if (!mlir_get(R, &op->attrs, keys[k], &type[k]))
+      return mlir_fail(R, HS_E_ATTR, "an algorithm of dot without %s", strchr(keys[k], '.') + 1);
+  if (!mlir_get_int(R, op, "algorithm.num_primitive_operations", &products) ||
+      !mlir_get_int(R, op, "algorithm.allow_imprecise_accumulation", &fast))
+    return false;
+  hs_buf name = {0};
+  hs_buf_puts(&name, "dot");
+  for (u32 k = 0; k < 3; k++) {
+    s = type[k];
+    if (k < 2 && s.n > 2 && !memcmp(s.p, "f8", 2)) hs_buf_puts(&name, "_any_f8");
+    else hs_buf_printf(&name, "_%.*s", (int)s.n, s.p);
+  }
+  if (products > 1) hs_buf_printf(&name, "_x%lld", (long long)products);
+  if (fast) hs_buf_puts(&name, "_fast_accum");
+  hs_str text = {name.p, name.n};
+  const hlo_attr a = {HLO_ATTR_ALGORITHM, {.i = hlo_enum_find(HLO_AK_ENUM_ALGORITHM, text, true)}};
+  bool ok = a.v.i >= 0 ||
+            mlir_fail(R, HS_E_NO_HLO, "the algorithm %s has no form in HLO", hs_buf_cstr(&name));
+  hs_buf_free(&name);
+  if (ok) hs_vec_push(attrs, a);
+  return ok;
 }
 
 bool mlir_rule_dot_general(mlir_reader *R, mlir_op *op) {
@@ -225,15 +229,16 @@ bool mlir_rule_dot_general(mlir_reader *R, mlir_op *op) {
       !mlir_get_ints(R, op, DOT "rhs_contracting_dimensions", &contract[1]))
     return false;
 #undef DOT
-  hlo_attr algorithm = {HLO_ATTR_ALGORITHM, {.i = HLO_ALGORITHM_UNSET}};
-  if (!dot_algorithm(R, op, &algorithm.v.i)) return false;
   const hlo_attr v[] = {{HLO_ATTR_LHS_BATCH_DIMS, {.ints = batch[0]}},
                         {HLO_ATTR_LHS_CONTRACTING_DIMS, {.ints = contract[0]}},
                         {HLO_ATTR_RHS_BATCH_DIMS, {.ints = batch[1]}},
                         {HLO_ATTR_RHS_CONTRACTING_DIMS, {.ints = contract[1]}}};
   for (u32 k = 0; k < HS_COUNT(v); k++)
     if (v[k].v.ints.n) hs_vec_push(&attrs, v[k]);
-  if (algorithm.v.i != HLO_ALGORITHM_UNSET) hs_vec_push(&attrs, algorithm);
+  if (mlir_has(R, &op->attrs, "algorithm") && !algorithm_of(R, op, &attrs)) {
+    hs_vec_free(&attrs);
+    return false;
+  }
   return mlir_bind_results(R, op, emit_with(R, op, 2, in, &attrs));
 }
 

@@ -127,6 +127,20 @@ static void test_custom_call(void **state) {
           "api_version=API_VERSION_TYPED_FFI, backend_config={k = 1 : i64}\n");
 }
 
+// The precision types, and three products for one, are HLO's algorithm.
+static void test_dot_algorithm(void **state) {
+  (void)state;
+  becomes("func.func @main(%a: tensor<2x3xf32>, %b: tensor<3x2xf32>) -> tensor<2x2xf32> {\n %0 = "
+          "stablehlo.dot_general %a, %b, contracting_dims = [1] x [0], algorithm = "
+          "<lhs_precision_type = bf16, rhs_precision_type = bf16, accumulation_type = f32, "
+          "lhs_component_count = 2, rhs_component_count = 2, num_primitive_operations = 3, "
+          "allow_imprecise_accumulation = false> : (tensor<2x3xf32>, tensor<3x2xf32>) -> "
+          "tensor<2x2xf32>\n return %0 : tensor<2x2xf32> }",
+          "Arg_0 = f32[2,3]{1,0} parameter(0)\nArg_1 = f32[3,2]{1,0} parameter(1)\n"
+          "dot = f32[2,2]{1,0} dot(Arg_0, Arg_1), lhs_contracting_dims={1}, "
+          "rhs_contracting_dims={0}, algorithm=dot_bf16_bf16_f32_x3\n");
+}
+
 static void test_empty_arguments(void **state) {
   (void)state;
   becomes("func.func @main() -> tensor<f32> {\n %0 = stablehlo.constant dense<0x7F800000> : "
@@ -321,7 +335,8 @@ int main(void) {
       cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
       cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
       cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
-      cmocka_unit_test(test_print),           cmocka_unit_test(test_folding),
+      cmocka_unit_test(test_print),
+      cmocka_unit_test(test_dot_algorithm),   cmocka_unit_test(test_folding),
       cmocka_unit_test(test_shardy),          cmocka_unit_test(test_dynamic),
       cmocka_unit_test(test_composite),       cmocka_unit_test(test_check),
       cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),

@@ -1,0 +1,177 @@
+"""JAX on hlosh (its PJRT plug-in) beside JAX on XLA:CPU, in one process: functions, gradients, a training loop, devices, and what a
+compiled function tells. Usage: PYTHONPATH=frontends python jax_plugin.py. Exit 77 when there is no JAX."""
+import os
+import sys
+
+os.environ.setdefault("JAX_PLATFORMS", "hlosh,cpu")
+os.environ.setdefault("HLOSH_DEVICES", "8")
+try:
+    import jax
+except ImportError:
+    print("no jax")
+    sys.exit(77)
+import threading
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
+
+CPU = jax.devices("cpu")[0]
+HLOSH = jax.devices("hlosh")
+failures = 0
+
+
+def check(name, ok, said=""):
+    global failures
+    failures += not ok
+    if not ok:
+        print(f"FAIL {name}: {said}")
+
+
+def both(f, *args):
+    """The results of jax.jit(f) on hlosh and on XLA:CPU, as lists of arrays."""
+    out = []
+    for device in (HLOSH[0], CPU):
+        with jax.default_device(device):
+            out.append([np.asarray(v) for v in jax.tree.leaves(jax.jit(f)(*args))])
+    return out
+
+
+def same(name, f, *args, tolerance=2e-5):
+    try:
+        ours, theirs = both(f, *args)
+        worst = max(np.max(np.abs(a.astype(np.float64) - b.astype(np.float64)) / (1 + np.abs(b.astype(np.float64))), initial=0)
+                    for a, b in zip(ours, theirs))
+        check(name, worst <= tolerance and all(a.dtype == b.dtype and a.shape == b.shape for a, b in zip(ours, theirs)), worst)
+    except Exception as e:  # pylint: disable=broad-except
+        check(name, False, str(e)[:300])
+
+
+def functions():
+    rng = np.random.default_rng(1)
+    x, w = rng.normal(size=(4, 8)).astype(np.float32), rng.normal(size=(8, 16)).astype(np.float32)
+    image, kernel = rng.normal(size=(1, 8, 8, 3)).astype(np.float32), rng.normal(size=(3, 3, 3, 4)).astype(np.float32)
+    mlp = lambda x, w: jax.nn.softmax(jnp.tanh(x @ w)).sum(0)
+    same("mlp", mlp, x, w)
+    same("gradient", jax.grad(lambda w, x: mlp(x, w)[0]), w, x)
+    same("second derivative", jax.hessian(lambda v: jnp.sum(jnp.sin(v) ** 3)), x[0])
+    same("fori_loop", lambda x: lax.fori_loop(0, 10, lambda i, c: c * 1.5 + i, x), x)
+    same("while_loop", lambda x: lax.while_loop(lambda c: c[0] < 100, lambda c: (c[0] * 2, c[1] + 1), (x.max() ** 2 + 1, 0)), x)
+    same("scan", lambda x: lax.scan(lambda c, v: (c + v, c * v), jnp.zeros(8), x), x)
+    same("cond", lambda x: lax.cond(x.sum() > 0, lambda y: y * 2, lambda y: y - 1, x), x)
+    same("sort", lambda x: (jnp.sort(x, 1), jnp.argsort(x, 0), lax.top_k(x, 3)), x)
+    same("gather, scatter", lambda x: (x[np.array([0, 2, 1])], x.at[np.array([1, 1])].add(1.0)), x)
+    same("convolution", lambda a, k: lax.conv_general_dilated(a, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")), image, kernel)
+    same("random bits", lambda: jax.random.bits(jax.random.PRNGKey(3), (7,)))
+    same("random normal", lambda: jax.random.normal(jax.random.PRNGKey(3), (7,)))
+    same("integers", lambda a: (a // 3, a % 3, a << 2, ~a, a.astype(jnp.int8)), np.arange(-5, 9, dtype=np.int32))
+    same("bf16", lambda a: (a.astype(jnp.bfloat16) * 3).astype(jnp.float32), x, tolerance=1e-2)
+    same("special functions", lambda a: (lax.erf(a), lax.lgamma(abs(a) + 1), lax.digamma(abs(a) + 1), jnp.arcsinh(a)), x, tolerance=1e-4)
+    same("linear algebra", lambda a: (jnp.linalg.cholesky(a @ a.T + 4 * jnp.eye(4)), jnp.linalg.solve(a @ a.T + jnp.eye(4), a)), x, tolerance=1e-3)
+    same("fft", lambda a: jnp.abs(jnp.fft.rfft(a)), x)
+    same("nothing in it", lambda: jnp.zeros((0, 3)))
+    same("a token's place", lambda x: lax.optimization_barrier((x, x + 1)), x)
+
+
+def training():
+    """The losses of 200 steps of Adam, arguments donated."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(64, 32)).astype(np.float32), rng.integers(0, 10, 64)
+    sizes = [32, 64, 10]
+
+    def loss(p, x, y):
+        for w, b in p[:-1]:
+            x = jax.nn.gelu(x @ w + b)
+        logits = jax.nn.log_softmax(x @ p[-1][0] + p[-1][1])
+        return -jnp.mean(jnp.take_along_axis(logits, y[:, None], 1))
+
+    def step(p, m, v, t, x, y):
+        l, g = jax.value_and_grad(loss)(p, x, y)
+        m = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
+        v = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
+        p = jax.tree.map(lambda p, m, v: p - 1e-3 * (m / (1 - 0.9**t)) / (jnp.sqrt(v / (1 - 0.999**t)) + 1e-8), p, m, v)
+        return p, m, v, t + 1, l
+
+    losses = []
+    for device in (HLOSH[0], CPU):
+        with jax.default_device(device):
+            keys = jax.random.split(jax.random.PRNGKey(0), len(sizes))
+            p = [(jax.random.normal(k, (a, b)) / np.sqrt(a), jnp.zeros(b)) for k, a, b in zip(keys, sizes[:-1], sizes[1:])]
+            m, v, t = jax.tree.map(jnp.zeros_like, p), jax.tree.map(jnp.zeros_like, p), jnp.float32(1)
+            run = jax.jit(step, donate_argnums=(0, 1, 2, 3))
+            given, all_of_them = p[0][0], []
+            for _ in range(200):
+                p, m, v, t, l = run(p, m, v, t, X, Y)
+                all_of_them.append(float(l))
+            losses.append(all_of_them)
+            check("donated", given.is_deleted(), "the argument is still there")
+    worst = np.max(np.abs(np.array(losses[0]) - np.array(losses[1])))
+    check("training", worst <= 1e-4 and losses[0][-1] < losses[0][0] / 4, worst)
+
+
+def devices():
+    mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,), devices=HLOSH)
+    x = np.arange(16, dtype=np.float32)
+    split = lambda f: jax.jit(jax.shard_map(f, mesh=mesh, in_specs=P("i"), out_specs=P("i")))
+    check("psum", np.array_equal(split(lambda a: a * 0 + lax.psum(a, "i"))(x), np.tile(x.reshape(8, 2).sum(0), 8)))
+    check("ppermute", np.array_equal(split(lambda a: lax.ppermute(a, "i", [(k, (k + 1) % 8) for k in range(8)]))(x), np.roll(x, 2)))
+    check("all_gather", split(lambda a: lax.all_gather(a, "i", tiled=True))(x).shape == (128,))
+    grid = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2, devices=HLOSH)
+    a = jax.device_put(np.arange(32, dtype=np.float32).reshape(8, 4), NamedSharding(grid, P("x", "y")))
+    out = jax.jit(lambda a: lax.with_sharding_constraint(a @ a.T, NamedSharding(grid, P("y", None))))(a)
+    want = np.arange(32, dtype=np.float32).reshape(8, 4)
+    check("a sharded product", np.array_equal(out, want @ want.T))
+    check("its shards", {s.data.shape for s in out.addressable_shards} == {(4, 8)}, {s.data.shape for s in out.addressable_shards})
+    moved = jax.device_put(jax.device_put(x, HLOSH[0]), HLOSH[5])
+    check("between devices", moved.devices() == {HLOSH[5]} and np.array_equal(moved, x))
+
+
+def questions():
+    x = np.ones((4, 4), np.float32)
+    with jax.default_device(HLOSH[0]):
+        c = jax.jit(lambda x: jnp.tanh(x @ x)).lower(x).compile()
+    check("flops", c.cost_analysis()["flops"] >= 128, c.cost_analysis())
+    check("memory", c.memory_analysis().argument_size_in_bytes >= 64)
+    check("its text", "tanh" in c.as_text())
+    client = HLOSH[0].client
+    check("platform", client.platform == "hlosh" and HLOSH[0].device_kind == "hlosh cpu")
+    check("memory in use", HLOSH[0].memory_stats()["bytes_in_use"] >= 0)
+    b = jax.device_put(x, HLOSH[1])
+    b.delete()
+    check("deleted", b.is_deleted())
+    try:
+        with jax.default_device(HLOSH[0]):
+            jax.jit(lambda x: jax.pure_callback(lambda v: v, x, x))(x)
+        check("a callback", False, "compiled")
+    except Exception as e:  # pylint: disable=broad-except
+        check("a callback", "allback" in str(e), str(e)[:200])
+
+
+def threads():
+    """Compiled and run from four threads at a time."""
+    wrong = []
+
+    def work(k):
+        with jax.default_device(HLOSH[k]):
+            for n in range(1, 6):
+                x = np.full((n + k, 3), k, np.float32)
+                got = jax.jit(lambda x: (x * n + k).sum())(x)
+                if float(got) != (k * n + k) * 3 * (n + k):
+                    wrong.append((k, n, float(got)))
+
+    all_of_them = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in all_of_them:
+        t.start()
+    for t in all_of_them:
+        t.join()
+    check("threads", not wrong, wrong)
+
+
+for part in (functions, training, devices, questions, threads):
+    try:
+        part()
+    except Exception as e:  # pylint: disable=broad-except
+        check(part.__name__, False, repr(e)[:400])
+print("jax on hlosh:", "ok" if not failures else f"{failures} failures")
+sys.exit(1 if failures else 0)
