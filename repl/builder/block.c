@@ -55,11 +55,25 @@ void build_say(repl_cmd *c, const builder *b, const hlo_instr *result) {
     repl_say(c->out, "%s\n", hs_buf_cstr(&t));
     hs_buf_free(&t);
   }
-  repl_json_int(c->doc, "made", (i64)HS_MAX(b->made.n, (size_t)1));
+  if (b->made.n > 1) repl_json_int(c->doc, "made", (i64)b->made.n);
   say_instr(c, result);
 }
 
 // ---- parameters ---------------------------------------------------------------------------------
+hs_status build_check_name(const char *name) {
+  bool legal = isalpha((unsigned char)*name) || *name == '_';
+  for (const char *p = name; *p; p++)
+    legal &= isalnum((unsigned char)*p) || strchr("_.-", *p) != NULL;
+  if (!legal)
+    return hs_fail_subject(HS_E_NAME, name,
+                           "illegal name: %.100s; it begins with a letter or _ "
+                           "and holds letters, digits, _ . and -",
+                           name);
+  if (hlo_dtype_find(hs_str_of(name)) == HLO_DT_INVALID) return HS_GOOD;
+  return hs_with_note(hs_fail_subject(HS_E_NAME, name, "illegal name: %s is an element type", name),
+                      "%s_ is none", name);
+}
+
 hs_status cmd_param(repl_cmd *c) {
   hs_buf text = {0};  // a tuple's shape may hold blanks
   for (u32 k = 1; k < c->args.npos; k++) hs_buf_puts(&text, c->args.pos[k]);
@@ -68,13 +82,15 @@ hs_status cmd_param(repl_cmd *c) {
   hs_buf_free(&text);
   HS_TRY(s);
   const char *name = repl_arg(c, 0);
-  if (hlo_find_instr(c->m, *name == '%' ? name + 1 : name))
+  name += *name == '%';
+  HS_TRY(build_check_name(name));
+  if (hlo_find_instr(c->m, name))
     return hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);
-  hlo_instr *p =
-      hlo_add_parameter(c->m->entry, c->m->entry->nparams, hlo_shape_fill_layout(c->s->ctx, shape),
-                        *name == '%' ? name + 1 : name);
-  hlo_take_name(p, *name == '%' ? name + 1 : name);
+  hlo_instr *p = hlo_add_parameter(c->m->entry, c->m->entry->nparams,
+                                   hlo_shape_fill_layout(c->s->ctx, shape), name);
+  hlo_take_name(p, name);
   if (!c->m->entry->root) hlo_set_root(c->m->entry, p);
+  build_follow_entry(c->m);
   say_instr(c, p);
   return HS_GOOD;
 }
@@ -99,6 +115,7 @@ static hs_status define(builder *b, const char *from, size_t n, hlo_instr **out)
   if (!build_head(from, n, &word, &rest))
     return build_error(b, HS_E_SYNTAX, from, "expects NAME = expression");
   const char *name = hs_arena_strndup(b->scratch, word.p, word.n);
+  HS_TRY(build_at(b, build_check_name(name), word.p));
   if (b->local ? build_find(b, name) != NULL : hlo_find_instr(b->m, name) != NULL) {
     hs_status s = hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);
     return b->local ? build_at(b, s, word.p) : hs_with_note(s, "%s := ... replaces it", name);
@@ -110,11 +127,6 @@ static hs_status define(builder *b, const char *from, size_t n, hlo_instr **out)
     hlo_take_name(*out, name);
     return s;
   }
-  if (hlo_dtype_find(word) != HLO_DT_INVALID)
-    return build_error(b, HS_E_NAME, word.p,
-                       "illegal instruction name: %s; suggest renaming to: "
-                       "%s_",
-                       name, name);
   const char *end = b->end;
   b->p = from + rest;
   b->end = from + n;
@@ -199,6 +211,7 @@ hs_status cmd_define(repl_cmd *c) {
   // While a module is being built, its last instruction is the root, unless `root` or ROOT has
   // chosen another.
   if (hs_ok(s) && (root || c->mod->building)) hlo_set_root(c->m->entry, i);
+  if (hs_ok(s)) build_follow_entry(c->m);
   if (hs_ok(s)) s = repl_still_invalid(c, hlo_verify_computation(c->m->entry, NULL));
   if (hs_ok(s)) build_say(c, &b, i);
   build_free(&b);
@@ -226,6 +239,7 @@ hs_status cmd_root(repl_cmd *c) {
       repl_note(c->out, "%s is in computation %s", i->name, i->parent->name);
     hlo_set_root(i->parent, i);
     c->mod->building = NULL;
+    build_follow_entry(c->m);
     s = repl_still_invalid(c, hlo_verify_computation(i->parent, NULL));
   }
   if (hs_ok(s)) build_say(c, &b, i);
@@ -264,6 +278,7 @@ static hs_status read_parameters(builder *b, const hlo_shape *scalar) {
   while (b->p < b->end && *b->p != ')') {
     const char *at = b->p, *name = read_word(b);
     if (!*name) return build_error(b, HS_E_SYNTAX, at, "expects a parameter's name");
+    HS_TRY(build_at(b, build_check_name(name), at));
     blanks(b);
     if (b->p < b->end && *b->p == ':') b->p++, blanks(b);
     size_t n = build_shape_prefix(b->p, b->end);

@@ -125,6 +125,10 @@ const char *build_nearest(const builder *, const char *word);
 // Reads the statements of a computation's body: NAME = expression, root NAME, root expression; the
 // last one is the root unless one says so.
 hs_status build_statements(builder *);
+// The module's entry_computation_layout follows its entry, where it has one.
+void build_follow_entry(hlo_module *);
+// Whether a name may be given: E_NAME with the reason.
+hs_status build_check_name(const char *name);
 // Says the instructions that an expression made, the result last.
 void build_say(repl_cmd *, const builder *, const hlo_instr *result);
 

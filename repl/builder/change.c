@@ -1,7 +1,5 @@
 // change.c — changing a module in place: replace, delete, rename, retype. Each is one version,
 // and the verifier looks at what it touched before it is kept. See builder.h.
-#include <ctype.h>
-
 #include "core/infer/infer.h"
 #include "core/ir/rename.h"
 #include "core/verify/verify.h"
@@ -40,6 +38,25 @@ static hs_status follow_shapes(builder *b) {
       hlo_set_shape(i, hlo_shape_fill_layout(b->m->ctx, shape));
   }
   return HS_GOOD;
+}
+
+void build_follow_entry(hlo_module *m) {
+  const hlo_computation *e = m->entry;
+  const hlo_attr *at = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
+  if (!at || !e->root) return;
+  const hlo_program_shape *old = at->v.p;
+  hlo_program_shape *now = HS_NEW(&m->arena, hlo_program_shape);
+  const hlo_shape **params = HS_NEW_ARRAY(&m->arena, const hlo_shape *, e->nparams + 1);
+  bool changed = old->n != e->nparams;
+  for (u32 k = 0; k < e->nparams; k++) {
+    bool keep = k < old->n && hlo_shape_compatible(old->params[k], e->params[k]->shape);
+    params[k] = keep ? old->params[k] : e->params[k]->shape;
+    changed |= !keep;
+  }
+  bool keep = old->result && hlo_shape_compatible(old->result, e->root->shape);
+  *now = (hlo_program_shape){e->nparams, params, keep ? old->result : e->root->shape};
+  if (changed || (old->result && !keep))
+    hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, .v.p = now});
 }
 
 static hs_status verify_change(const hlo_computation *c, const hlo_shape *root) {
@@ -95,6 +112,7 @@ static hs_status put_in_place(builder *b, hlo_instr *old, hlo_instr *now) {
   else if (named) rename_free(old);
   if (named) hlo_take_name(now, name);
   hlo_put_in_order(b->comp);
+  build_follow_entry(b->m);
   return verify_change(b->comp, root);
 }
 
@@ -153,6 +171,12 @@ static hs_status delete_instr(repl_cmd *c, hlo_instr *i) {
   if (hlo_is(i, HLO_PARAMETER) && comp != comp->module->entry)
     return hs_fail(HS_E_USAGE, "delete: %s is a parameter of %s, which others call", i->name,
                    comp->name);
+  if (hlo_is(i, HLO_PARAMETER) &&
+      (hlo_attrs_find(comp->module->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS) ||
+       hlo_attrs_find(comp->module->attrs, HLO_ATTR_BUFFER_DONOR)))
+    return hs_with_note(
+        hs_fail(HS_E_USAGE, "delete: parameters of %s give their memory away", comp->name),
+        "pass dce{remove_dead_parameters_from_entry_computation=true} keeps account of that");
   if (!c->doc) repl_say(c->out, "%s deleted\n", i->name);
   if (hlo_is(i, HLO_PARAMETER)) {
     repl_drop_inputs(c->mod);
@@ -160,6 +184,7 @@ static hs_status delete_instr(repl_cmd *c, hlo_instr *i) {
   } else {
     hlo_remove(i);
   }
+  build_follow_entry(comp->module);
   return repl_still_invalid(c, hlo_verify_computation(comp, NULL));
 }
 
@@ -193,14 +218,7 @@ hs_status cmd_rename(repl_cmd *c) {
   HS_TRY(repl_arg_object(c, 0, &i, &comp));
   const char *to = repl_arg(c, 1);
   to += *to == '%';
-  bool legal = isalpha((unsigned char)*to) || *to == '_';
-  for (const char *p = to; *p; p++)
-    legal &= isalnum((unsigned char)*p) || strchr("_.-", *p) != NULL;
-  if (!legal || hlo_dtype_find(hs_str_of(to)) != HLO_DT_INVALID)
-    return repl_usage_error(c,
-                            "a name begins with a letter or _, holds letters, digits, _ . and -, "
-                            "and is no element type: not \"%s\"",
-                            to);
+  HS_TRY(build_check_name(to));
   if (i ? hlo_find_instr(c->m, to) != NULL : hlo_find_comp(c->m, to) != NULL)
     return hs_fail_subject(HS_E_REDEFINED, to, "%s is already defined", to);
   char *from = hs_strdup(i ? i->name : comp->name);
@@ -260,6 +278,7 @@ static hs_status retype(repl_cmd *c, builder *b, hlo_instr *i, hlo_dtype to) {
     hlo_take_name(now, name);
   }
   hlo_put_in_order(b->comp);
+  build_follow_entry(b->m);
   HS_TRY(repl_still_invalid(c, hlo_verify_computation(b->comp, NULL)));
   build_say(c, b, now);
   return HS_GOOD;

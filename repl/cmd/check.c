@@ -11,6 +11,7 @@
 #include "core/text/text.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/diverge.h"
+#include "repl/debug/dump_folder.h"
 #include "repl/shell/gate.h"
 #include "repl/shell/plugin.h"
 
@@ -172,10 +173,8 @@ static bool is_module_file(const char *path) {
   static const char *const beside[] = {"buffer-assignment", "memory-usage-report", "live-range",
                                        "thunk-sequence",    "debug_options",       "autotune"};
   bool ok = false, text = false;
-  size_t n = strlen(path);
   for (size_t k = 0; k < HS_COUNT(ends) && !ok; k++) {
-    size_t m = strlen(ends[k]);
-    ok = n > m && strcmp(path + n - m, ends[k]) == 0;
+    ok = repl_ends_in(path, ends[k]);
     text = ok && strcmp(ends[k], ".txt") == 0;
   }
   for (size_t k = 0; k < HS_COUNT(beside); k++) ok = ok && !strstr(path, beside[k]);
@@ -225,6 +224,27 @@ static verdict verdict_of(hs_status s) {
   }
 }
 
+// Of a module that a dump folder has in several states, the first one is the module.
+static void keep_first_states(const char *dir, names *files) {
+  dump_folder there;
+  hs_status s = dump_folder_read(dir, &there);
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    return;
+  }
+  size_t n = 0;
+  for (size_t f = 0; f < files->n; f++) {
+    bool later = false;
+    for (size_t k = 0; k < there.modules.n && !later; k++)
+      for (size_t j = 1; j < there.modules.v[k].steps.n && !later; j++)
+        later = strcmp(there.modules.v[k].steps.v[j].file, files->v[f]) == 0;
+    if (later) hs_free(files->v[f]);
+    else files->v[n++] = files->v[f];
+  }
+  files->n = n;
+  dump_folder_free(&there);
+}
+
 static hs_status list_modules(const char *dir, names *out) {
   DIR *d = opendir(dir);
   if (!d) return hs_fail_errno(HS_E_IO, dir);
@@ -234,6 +254,7 @@ static hs_status list_modules(const char *dir, names *out) {
     else hs_free(path);
   }
   closedir(d);
+  keep_first_states(dir, out);
   if (out->n) qsort(out->v, out->n, sizeof out->v[0], by_text);
   return out->n ? HS_GOOD : hs_fail(HS_E_INPUT, "%s: no module files in this folder", dir);
 }

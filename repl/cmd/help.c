@@ -1,5 +1,6 @@
 // help.c — help, explain, tutorial. Command pages come from commands.def, pass pages from
 // the descriptors of the passes.
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "repl/cmd/cmd.h"
@@ -54,7 +55,8 @@ static void say_wrapped(repl_cmd *c, const char *text) {
   for (const char *p = text; *p;) {
     size_t line = strcspn(p, "\n");
     for (bool first = true; line; first = false) {
-      size_t most = HELP_COLUMNS - (first ? 2 : 4), n = line;
+      size_t width = HS_MIN(HS_MAX(repl_columns(), 20u), (u32)HELP_COLUMNS);
+      size_t most = width - (first ? 2 : 4), n = line;
       if (n > most)
         for (n = most; n && p[n] != ' ';) n--;
       if (!n) n = line;  // one long word
@@ -90,11 +92,34 @@ static hs_status help_all(repl_cmd *c) {
   return HS_GOOD;
 }
 
+// The usage line, broken between arguments.
+static void say_usage(repl_cmd *c, const char *text) {
+  u32 width = HS_MIN(repl_columns(), (u32)HELP_COLUMNS), at = 0;
+  for (const char *p = text; *p;) {
+    size_t n = strcspn(p, " ");
+    if (*p == '[') n = strcspn(p, "]") + 1;
+    n = HS_MIN(n, strlen(p));
+    if (at && at + n + 1 > width) {
+      repl_say(c->out, "\n    ");
+      at = 4;
+    } else if (at) {
+      repl_say(c->out, " ");
+      at++;
+    }
+    repl_say(c->out, "%.*s", (int)n, p);
+    at += (u32)n;
+    p += n;
+    while (*p == ' ') p++;
+  }
+  repl_say(c->out, "\n");
+}
+
 static void help_command(repl_cmd *c, const repl_command *cmd) {
   hs_buf u = {0};
   repl_usage(&u, cmd->name, cmd->spec);
   if (!c->doc) {
-    repl_say(c->out, "%s\n  %s\n", hs_buf_cstr(&u), cmd->summary);
+    say_usage(c, hs_buf_cstr(&u));
+    repl_say(c->out, "  %s\n", cmd->summary);
     say_wrapped(c, cmd->details);
     if (*cmd->example) repl_say(c->out, "  example: %s\n", cmd->example);
   }
@@ -240,6 +265,16 @@ hs_status cmd_explain(repl_cmd *c) {
   }
   if (!w) return HS_GOOD;
   hs_code code = hs_code_find(w);
+  char padded[8];
+  bool number = *w && strspn(w, "0123456789") == strlen(w) && strlen(w) < 4;
+  if (number) {  // 303 for E0303
+    snprintf(padded, sizeof padded, "%04d", atoi(w));
+    code = hs_code_find(padded);
+  }
+  if (code == HS_OK && repl_command_find(c->s, w))
+    return hs_with_note(
+        hs_fail(HS_E_USAGE, "explain: %s is a command, not the code of a diagnostic", w),
+        "help %s describes it", w);
   if (code == HS_OK)
     return hs_with_note(hs_fail(HS_E_USAGE, "explain: no diagnostic has the code %s", w),
                         "explain lists them");
@@ -284,13 +319,22 @@ hs_status cmd_tutorial(repl_cmd *c) {
       "   > estimate --on=h100\n"
       "   > memory\n"
       "   check compares with the reference evaluator on the module as loaded.\n\n"
-      "5. Pictures and reports.\n"
+      "5. Pictures and reports. The pipeline has fused relu away, so first back to the start.\n"
+      "   > goto 0\n"
       "   > show relu 1\n"
       "   > plot relu 2 -o relu.svg\n"
       "   > report bundle\n"
       "   A bundle holds the module, its inputs and both results; `replay bundle` or bundle/run.sh "
       "runs it again.\n\n"
-      "6. Scripts. The same lines in a file: hlosh model.hlo -f script, or -c 'pass dce; assert "
+      "6. A module of one's own: a softmax. `help building` has the language.\n"
+      "   > new mine\n"
+      "   > param x f32[4,8]\n"
+      "   > set infer on\n"
+      "   > e = exp(x - reduce(x, -inf, dims={1}, to_apply=max))\n"
+      "   > root e / reduce(e, 0, dims={1}, to_apply=add)\n"
+      "   > run\n"
+      "   `e := ...` replaces an instruction, `delete`, `rename` and `retype` change others.\n\n"
+      "7. Scripts. The same lines in a file: hlosh model.hlo -f script, or -c 'pass dce; assert "
       "instructions < 1000'.\n"
       "   `assert` fails with exit status 1; --json gives one document per command. `help` lists "
       "everything.\n";

@@ -112,9 +112,8 @@ static hs_status load_stdin(repl_cmd *c) {
 
 static bool known_suffix(const char *name) {
   static const char *const ends[] = {".hlo", ".txt", ".pb", ".pbtxt", ".textproto", ".gz", ".zst"};
-  size_t n = strlen(name);
   for (size_t k = 0; k < HS_COUNT(ends); k++)
-    if (n > strlen(ends[k]) && strcmp(name + n - strlen(ends[k]), ends[k]) == 0) return true;
+    if (repl_ends_in(name, ends[k])) return true;
   return false;
 }
 

@@ -171,16 +171,19 @@ hs_status cmd_blame(repl_cmd *c) {
   if (from.n) loaded = repl_module_at(c->mod, repl_base(c->mod));
   if (!any && !c->doc) repl_say(c->out, "no pass made %s\n", i->name);
   if (from.n && !c->doc) repl_say(c->out, "stems from:");
-  for (u32 k = 0; k < from.n; k++) {
-    const char *name = NULL;
-    hlo_for_each_comp(comp, loaded)
-      hlo_for_each_instr(x, comp)
-        if (hlo_is_source(x, from.v[k])) name = x->name;
-    if (!name) continue;
-    if (!c->doc && k < 40) repl_say(c->out, " %s", name);
-    repl_json_str(list, NULL, name);
-  }
-  if (from.n && !c->doc) repl_say(c->out, "%s\n", from.n > 40 ? " ..." : "");
+  // What many share says least of where this one comes from: constants go last.
+  u32 said = 0;
+  for (u32 round = 0; round < 2; round++)
+    for (u32 k = 0; k < from.n; k++) {
+      const hlo_instr *source = NULL;
+      hlo_for_each_comp(comp, loaded)
+        hlo_for_each_instr(x, comp)
+          if (hlo_is_source(x, from.v[k])) source = x;
+      if (!source || hlo_is(source, HLO_CONSTANT) != (round == 1)) continue;
+      if (!c->doc && said++ < 40) repl_say(c->out, " %s", source->name);
+      repl_json_str(list, NULL, source->name);
+    }
+  if (from.n && !c->doc) repl_say(c->out, "%s\n", said > 40 ? " ..." : "");
   hlo_module_free(loaded);
   return HS_GOOD;
 }

@@ -11,6 +11,12 @@ static hs_status say_here(repl_cmd *c) {
   return HS_GOOD;
 }
 
+hs_status cmd_where(repl_cmd *c) {
+  HS_TRY(say_here(c));
+  if (c->mod->stepping || c->mod->imported) cmd_say_next(c);
+  return HS_GOOD;
+}
+
 static hs_status count_arg(repl_cmd *c, i64 *n) {
   *n = 1;
   return repl_arg(c, 0) ? repl_arg_int(c, "N", repl_arg(c, 0), 1, INT32_MAX, n) : HS_GOOD;

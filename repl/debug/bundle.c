@@ -164,7 +164,8 @@ static hs_status check_sum(repl_folder *from, const char *hex, const char *name)
   char now[65];
   hs_status s = repl_folder_read(from, name, &v);
   if (!hs_ok(s))
-    return hs_chain(hs_fail(HS_E_BUNDLE, "%s: %s of SHA256SUMS is missing", from->path, name), s);
+    return hs_chain(hs_fail(HS_E_BUNDLE, "%s: %s of SHA256SUMS cannot be read", from->path, name),
+                    s);
   repl_sha256(v.n ? v.p : "", v.n, now);
   hs_view_drop(&v);
   if (strncmp(now, hex, 64) == 0) return HS_GOOD;
@@ -185,6 +186,7 @@ hs_status bundle_check_sums(repl_folder *from) {
       break;
     }
     char *name = hs_format("%.*s", (int)HS_MIN(n - 66, 4096u), p + 66);
+    from->room = from->limit;  // the files are read again by those who use them
     s = check_sum(from, p, name);
     hs_free(name);
     p += n + 1;

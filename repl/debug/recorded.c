@@ -29,11 +29,8 @@ static hs_status view_profile(repl_cmd *c, const char *path, hs_view *v) {
 
 bool recorded_is_profile(repl_cmd *c, const char *path) {
   hs_view v = {0};
-  size_t n = strlen(path), e = strlen(".pb"), z = strlen(".pb.gz");
   // other files are read once, by their own readers
-  if (!(n > e && strcmp(path + n - e, ".pb") == 0) &&
-      !(n > z && strcmp(path + n - z, ".pb.gz") == 0))
-    return false;
+  if (!repl_ends_in(path, ".pb") && !repl_ends_in(path, ".pb.gz")) return false;
   hs_status s = view_profile(c, path, &v);
   bool is = hs_ok(s) && prof_is_xspace(v.p, v.n);
   hs_view_drop(&v);

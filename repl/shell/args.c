@@ -192,6 +192,7 @@ static hs_status tokenize(hs_arena *a, const char *command, hs_str s, words *out
   }
   hs_buf_free(&w);
   HS_TRY(st);
+  args->used = i;
   if (i >= s.n) return HS_GOOD;
   args->redirect = s.p[i] == '|' ? REPL_TO_PIPE : REPL_TO_FILE;
   if (s.p[i] == '>' && i + 1 < s.n && s.p[i + 1] == '>') args->redirect = REPL_TO_APPEND, i++;

@@ -28,6 +28,7 @@ typedef struct repl_args {
   const char *raw;  // text after the command name, trimmed (before redirections)
   repl_redirect redirect;
   const char *target;  // command line or file name
+  size_t used;         // bytes of the text before a redirection
 } repl_args;
 
 // The next command of `line` starting at *at; moves *at past its `;`. False at the end. Comments

@@ -229,6 +229,7 @@ static char *one_line(hs_arena *a, hs_str s) {
     if (!space) hs_buf_putc(&b, s.p[k]);
     else if (b.n && b.p[b.n - 1] != ' ') hs_buf_putc(&b, ' ');
   }
+  while (b.n && b.p[b.n - 1] == ' ') b.n--;
   char *line = hs_arena_strndup(a, b.p ? b.p : "", b.n);
   hs_buf_free(&b);
   return line;
@@ -256,6 +257,8 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   hs_status st = repl_parse_args(&scratch, command->name, command->spec, rest, &c.args);
   if (!hs_ok(st)) c.args.redirect = REPL_TO_STDOUT;
   out.captured = c.args.redirect != REPL_TO_STDOUT;
+  // A version's label says what was done, not where it was written.
+  if (out.captured) c.line = one_line(&scratch, (hs_str){whole.p, whole.n - rest.n + c.args.used});
   if (out.captured) out.color = false;
   if (!outer) repl_deadline_start(s->set.deadline);
   if (hs_ok(st)) st = check_needs(&c);
@@ -370,6 +373,22 @@ static hs_status find_prefix(const repl_session *s, const char *word, const repl
     *out = &s->commands[k];
     hs_buf_printf(&list, "%s%s", hits++ ? ", " : "", s->commands[k].name);
   }
+  // pas: pass, which is what passes begins with too
+  u32 root = 0;
+  for (u32 k = 0; k < s->ncommands && hits > 1; k++) {
+    if ((s->commands[k].needs & REPL_HIDDEN) || strncmp(s->commands[k].name, word, n) != 0)
+      continue;
+    size_t all = 0, length = strlen(s->commands[k].name);
+    for (u32 j = 0; j < s->ncommands; j++)
+      all += !(s->commands[j].needs & REPL_HIDDEN) &&
+             strncmp(s->commands[j].name, s->commands[k].name, length) == 0 &&
+             strncmp(s->commands[j].name, word, n) == 0;
+    if (all == hits) root = k + 1;
+  }
+  if (root) {
+    *out = &s->commands[root - 1];
+    hits = 1;
+  }
   hs_status st = HS_GOOD;
   if (hits == 0) st = unknown_command(s, word);
   else if (hits > 1)
@@ -381,6 +400,11 @@ static hs_status find_prefix(const repl_session *s, const char *word, const repl
 static bool is_object(const repl_session *s, const char *word) {
   return s->current &&
          (repl_find_instr(s->current->m, word) || repl_find_comp(s->current->m, word));
+}
+
+// plot --help
+static bool asks_for_help(hs_str rest) {
+  return hs_str_eq(rest, HS_STR("--help")) || hs_str_eq(rest, HS_STR("-h"));
 }
 
 static int run_segment(repl_session *s, hs_str seg) {
@@ -396,7 +420,10 @@ static int run_segment(repl_session *s, hs_str seg) {
   int code;
   const repl_command *command = repl_command_find(s, word);
   const char *alias = command && !(command->needs & REPL_HIDDEN) ? NULL : find_alias(s, w);
-  if (command && !(command->needs & REPL_HIDDEN)) {
+  if (command && !(command->needs & REPL_HIDDEN) && asks_for_help(rest)) {
+    hs_str name = hs_str_of(command->name);
+    code = run_command(s, repl_command_find(s, "help"), name, seg);
+  } else if (command && !(command->needs & REPL_HIDDEN)) {
     code = run_command(s, command, rest, seg);
   } else if (alias) {
     hs_buf line = {0};
