@@ -1,9 +1,10 @@
 // layout.c — layouts: the strides of a shape, whether two shapes have the same element order, and
 // copies from one order to another.
 //
-// The copy drops dims of extent 1, merges dims that are contiguous on both sides, and does the two
-// innermost in blocks, so that a transpose uses whole cache lines of both sides; large ones run in
-// parallel over the outermost dim.
+// The copy drops dims of extent 1, takes the others in the order of the destination, merges those
+// that are contiguous on both sides, and does the two innermost in blocks, the one where the source
+// has neighbours among them, so that a transpose uses whole cache lines of both sides; large ones
+// run in parallel over the outermost dim.
 #include "backends/cpu/rt/rt.h"
 
 // ---- strides ------------------------------------------------------------------------------------
@@ -85,34 +86,84 @@ static void relayout_inner(const relayout_job *j, u32 d, i64 dst, i64 src) {
 #undef BLOCKS
 }
 
+// A chunk: `rows` of the outermost dim.
+typedef struct relayout_rows {
+  const relayout_job *j;
+  i64 rows;
+} relayout_rows;
+
 static void relayout_chunk(void *ctx, i64 k, u32 thread) {
   (void)thread;
-  const relayout_job *j = ctx;
-  relayout_inner(j, 1, k * j->ds[0], k * j->ss[0]);
+  const relayout_rows *r = ctx;
+  relayout_job part = *r->j;
+  i64 first = k * r->rows;
+  part.dims[0] = HS_MIN(r->rows, part.dims[0] - first);
+  relayout_inner(&part, 0, first * part.ds[0], first * part.ss[0]);
+}
+
+static i64 magnitude(i64 v) { return v < 0 ? -v : v; }
+
+static void insert_dim(relayout_job *j, u32 at, i64 dim, i64 ds, i64 ss) {
+  for (u32 k = j->rank++; k > at; k--) {
+    j->dims[k] = j->dims[k - 1];
+    j->ds[k] = j->ds[k - 1];
+    j->ss[k] = j->ss[k - 1];
+  }
+  j->dims[at] = dim;
+  j->ds[at] = ds;
+  j->ss[at] = ss;
+}
+
+// Merges dims with the one before where both sides are contiguous across the border.
+static void merge_dims(relayout_job *j) {
+  u32 n = 0;
+  for (u32 d = 0; d < j->rank; d++) {
+    i64 dim = j->dims[d], ds = j->ds[d], ss = j->ss[d];
+    if (n && j->ds[n - 1] == ds * dim && j->ss[n - 1] == ss * dim) dim *= j->dims[--n];
+    j->dims[n] = dim;
+    j->ds[n] = ds;
+    j->ss[n++] = ss;
+  }
+  j->rank = n;
+}
+
+// The dim with the source's nearest elements comes last but one, unless it is the last.
+static void pair_dims(relayout_job *j) {
+  u32 best = j->rank - 1;
+  for (u32 d = 0; d + 1 < j->rank; d++)
+    if (magnitude(j->ss[d]) < magnitude(j->ss[best])) best = d;
+  if (best + 2 >= j->rank) return;
+  i64 dim = j->dims[best], ds = j->ds[best], ss = j->ss[best];
+  j->rank--;
+  for (u32 d = best; d < j->rank; d++) {
+    j->dims[d] = j->dims[d + 1];
+    j->ds[d] = j->ds[d + 1];
+    j->ss[d] = j->ss[d + 1];
+  }
+  insert_dim(j, j->rank - 1, dim, ds, ss);
 }
 
 void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
                   u32 rank, const i64 *dims, size_t elem) {
+  enum { LARGE = 256 << 10, CHUNK = 64 << 10, ROWS = 32 };  // bytes, and rows of a block
   relayout_job j = {.dst = dst, .src = src, .elem = elem};
   i64 total = 1;
   for (u32 d = 0; d < rank; d++) {
     total *= dims[d];
     if (dims[d] == 1) continue;
-    // Merge with the dim before when both sides are contiguous across the border.
-    if (j.rank && j.ds[j.rank - 1] == dst_strides[d] * dims[d] &&
-        j.ss[j.rank - 1] == src_strides[d] * dims[d]) {
-      j.dims[j.rank - 1] *= dims[d];
-      j.ds[j.rank - 1] = dst_strides[d];
-      j.ss[j.rank - 1] = src_strides[d];
-      continue;
-    }
-    j.dims[j.rank] = dims[d];
-    j.ds[j.rank] = dst_strides[d];
-    j.ss[j.rank] = src_strides[d];
-    j.rank++;
+    u32 at = j.rank;
+    while (at > 0 && magnitude(j.ds[at - 1]) < magnitude(dst_strides[d])) at--;
+    insert_dim(&j, at, dims[d], dst_strides[d], src_strides[d]);
   }
   if (total == 0) return;
-  if (j.rank >= 3 && (size_t)total * elem > (256u << 10))
-    cpu_par_for(relayout_chunk, &j, j.dims[0]);
-  else relayout_inner(&j, 0, 0, 0);
+  merge_dims(&j);
+  if (j.rank > 2) pair_dims(&j);
+  if ((size_t)total * elem <= LARGE) {
+    relayout_inner(&j, 0, 0, 0);
+    return;
+  }
+  i64 row = total / j.dims[0] * (i64)elem;
+  relayout_rows r = {&j, (CHUNK + row - 1) / row};
+  if (j.rank <= 2) r.rows = (r.rows + ROWS - 1) / ROWS * ROWS;
+  cpu_par_for(relayout_chunk, &r, (j.dims[0] + r.rows - 1) / r.rows);
 }
