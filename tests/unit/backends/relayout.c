@@ -1,4 +1,4 @@
-// relayout.c — copies from one order of elements to another: against a loop over all elements, for
+// relayout.c — copies from one order of elements to another, beside a loop over all elements, for
 // orders of both sides drawn at random, mirrored and repeated dims, every size of an element, small
 // and on several threads.
 #include <setjmp.h>
