@@ -17,6 +17,8 @@ has LLVM && try "calibrate" 400 sh tests/repl/calibrate.sh
 if "$HLOSH" -c 'backend pjrt' >/dev/null 2>&1; then
   try "edge values of every operation on real XLA" 1200 "$B/tests/sweep" --routes pjrt -j "$JOBS"
 else skipped "edge values of every operation on real XLA" "no PJRT plug-in of XLA; make peers fetches it"; fi
+if has LLVM && "$HLOSH" -c 'backend jax' >/dev/null 2>&1; then try "bench/versus beside jaxlib" 400 sh tests/peers/versus.sh
+else skipped "bench/versus beside jaxlib" "no LLVM, or no Python with jaxlib; make peers fetches it"; fi
 has LLVM && try "random modules on cpu (more)" 900 sh tests/agree --backend cpu --from 1000 --count 3000 -j "$JOBS"
 for k in text proto; do try "changed modules: $k (more)" 900 "$B/tests/mutate" --kind $k --seed 4 --count 300000 -j "$JOBS" examples tests/hlo tests/fuzz/corpus; done
 try "changed modules: the whole way (more)" 900 "$B/tests/mutate" --kind chain --seed 4 --count 2000 --passes 10 -j "$JOBS" examples tests/hlo tests/fuzz/corpus
