@@ -332,14 +332,21 @@ static void test_chlo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
-      cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_broadcasts),
+      cmocka_unit_test(test_while),
+      cmocka_unit_test(test_unused),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_empty_arguments),
+      cmocka_unit_test(test_custom_call),
       cmocka_unit_test(test_print),
-      cmocka_unit_test(test_dot_algorithm),   cmocka_unit_test(test_folding),
-      cmocka_unit_test(test_shardy),          cmocka_unit_test(test_dynamic),
-      cmocka_unit_test(test_composite),       cmocka_unit_test(test_check),
-      cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),
+      cmocka_unit_test(test_dot_algorithm),
+      cmocka_unit_test(test_folding),
+      cmocka_unit_test(test_shardy),
+      cmocka_unit_test(test_dynamic),
+      cmocka_unit_test(test_composite),
+      cmocka_unit_test(test_check),
+      cmocka_unit_test(test_queues),
+      cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
