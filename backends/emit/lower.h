@@ -126,6 +126,8 @@ nest_val lower_dot(lowering *, lower_frame *, const hlo_instr *, u32 rank,
 // ---- lower_window.c, lower_order.c: what nest_lower_all has besides -----------------------------
 nest_val lower_convolution(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                            const nest_expr *const *idx, u32 guard);
+nest_val lower_select_and_scatter(lowering *, lower_frame *, const hlo_instr *, u32 rank,
+                                  const nest_expr *const *idx, u32 guard);
 nest_val lower_scatter(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u32 rank,
                        const nest_expr *const *idx, u32 guard);
 // A reduce-window that stands alone and is a prefix reduction, with its stages; false: it is

@@ -1,6 +1,6 @@
 // lower_window.c — lowering of convolutions: a reduction over the window and the input features,
-// with guards where the window meets padding or the holes of a dilated input; and of windows that
-// reach from one end of a row to each of its elements, which are prefix reductions.
+// with guards where the window meets padding or the holes of a dilated input; select-and-scatter;
+// and of windows that reach from one end of a row to each of its elements: prefix reductions.
 //
 // For targets that have nothing better (nest_lower_all). Every result of a convolution reads its
 // whole window. A prefix reduction has two phases: segments of a row are reduced, then each segment
@@ -104,6 +104,138 @@ nest_val lower_convolution(lowering *l, lower_frame *f, const hlo_instr *i, u32 
     return lower_refuse(l, i, hlo_dtype_text(t));
   lower_group(l, i, NULL, nloops, loops, NEST_NONE, own, 1, &x, &zero, &t, &out);
   return lower_failed(l) ? LOWER_NONE : nest_convert(n, out, t, i->shape->dtype);
+}
+
+// ---- select-and-scatter -------------------------------------------------------------------------
+// An element of the result adds up the sources of those windows that selected it. For each window
+// that covers it, the selection is made again: a reduction inside of a reduction.
+typedef struct pool {
+  const hlo_instr *i;
+  const hlo_window *w;
+  const hlo_shape *from, *source;
+} pool;
+
+// Index k of the operand for a window and a position in it.
+static const nest_expr *covered(nest *n, const hlo_window_dim *w, const nest_expr *window,
+                                const nest_expr *at) {
+  const nest_expr *e = nest_add(n, nest_mul(n, window, w->stride), nest_const(n, -w->pad_low));
+  return nest_add(n, e, nest_mul(n, at, HS_MAX(w->rhs_dilate, 1)));
+}
+
+// Loops over the positions of a window; and their number, the last dimension first to change.
+static bool window_loops(lowering *l, const pool *p, u32 *loops, u32 *nloops, const nest_expr **at,
+                         const nest_expr **number) {
+  nest *n = l->n;
+  *number = nest_const(n, 0);
+  for (u32 d = 0; d < p->from->rank; d++) {
+    at[d] = nest_const(n, 0);
+    if (p->w->v[d].size == 1) continue;
+    if (!nest_new_loop(n, p->w->v[d].size, &loops[*nloops])) return false;
+    at[d] = nest_of_var(n, loops[(*nloops)++], 1);
+    *number = nest_add(n, nest_mul(n, *number, p->w->v[d].size), at[d]);
+  }
+  return true;
+}
+
+static u32 index_node(nest *n, const nest_expr *e) {
+  u32 x = nest_node_add(n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = e});
+  return nest_op1(n, HLO_CONVERT, HLO_S32, x);
+}
+
+// The number of the position that the window selects: a group over (begun, value, number).
+static u32 selected(lowering *l, lower_frame *f, const pool *p, const nest_expr *const *window,
+                    u32 guard) {
+  nest *n = l->n;
+  hlo_dtype t = p->from->dtype;
+  const hlo_dtype types[3] = {HLO_PRED, t, HLO_S32};
+  const nest_expr *at[HLO_MAX_RANK], *idx[HLO_MAX_RANK], *number;
+  nest_group g = {.cond = NEST_NONE, .seg = NEST_NONE, .nacc = 3, .monoid = HLO_OP_INVALID};
+  u32 own = NEST_NONE;
+  if (!window_loops(l, p, g.loops, &g.nloops, at, &number))
+    return lower_refuse(l, p->i, "too many loops").re;
+  for (u32 d = 0; d < p->from->rank; d++) {
+    idx[d] = covered(n, &p->w->v[d], window[d], at[d]);
+    own = nest_guard(n, idx[d], 0, p->from->dims[d], own);
+    if (p->from->dims[d] == 1) idx[d] = nest_const(n, 0);
+  }
+  u32 in_both = own == NEST_NONE ? guard : nest_op2(n, HLO_AND, HLO_PRED, guard, own);
+  nest_val x = lower_value(l, f, hlo_operand(p->i, 0), 0, p->from->rank, idx, in_both);
+  if (lower_failed(l)) return NEST_NONE;
+  u32 *all = hs_arena_zalloc(n->a, 18 * sizeof *all), gid = (u32)n->groups.n;
+  g.in = all, g.init = all + 3, g.next = all + 6, g.acc = all + 9, g.elem = all + 12;
+  g.out = all + 15;
+  u32 yes = nest_const_f64(n, HLO_PRED, 1);
+  const u32 in[3] = {yes, x.re, index_node(n, number)};
+  for (u32 k = 0; k < 3; k++) {
+    g.in[k] = in[k];
+    g.init[k] = nest_const_f64(n, types[k], k == 2 ? -1 : 0);
+    nest_node v = {.kind = NEST_ACC, .dtype = types[k], .group = gid, .k = k};
+    g.acc[k] = nest_node_add(n, &v);
+    v.kind = NEST_ELEM;
+    g.elem[k] = nest_node_add(n, &v);
+  }
+  nest_val *args = hs_arena_zalloc(n->a, 2 * sizeof *args);
+  args[0] = (nest_val){g.acc[1], NEST_NONE}, args[1] = (nest_val){g.elem[1], NEST_NONE};
+  lower_frame *fr = HS_NEW(n->a, lower_frame);
+  *fr = (lower_frame){.caller = p->i, .vals = args};
+  const hlo_computation *select = hlo_attr_comp(p->i, HLO_ATTR_SELECT);
+  nest_val keep = lower_value(l, fr, select->root, 0, 0, NULL, NEST_NONE);
+  if (lower_failed(l)) return NEST_NONE;
+  u32 stay = nest_op2(n, HLO_AND, HLO_PRED, g.acc[0], keep.re);
+  g.next[0] = nest_op2(n, HLO_OR, HLO_PRED, g.acc[0], g.elem[0]);
+  for (u32 k = 1; k < 3; k++) g.next[k] = nest_select(n, types[k], stay, g.acc[k], g.elem[k]);
+  g.cond = own;
+  g.merged_into = gid;
+  for (u32 k = 0; k < g.nloops; k++) g.mask |= 1ull << n->vars.v[g.loops[k]].loop;
+  hs_vec_push(&n->groups, g);
+  for (u32 k = 0; k < 3; k++)
+    n->groups.v[gid].out[k] = nest_node_add(
+        n, &(nest_node){.kind = NEST_REDUCE, .dtype = types[k], .group = gid, .k = k});
+  return g.out[2];
+}
+
+nest_val lower_select_and_scatter(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
+                                  const nest_expr *const *idx, u32 guard) {
+  nest *n = l->n;
+  pool p = {i, hlo_attr_ptr(i, HLO_ATTR_WINDOW), hlo_operand(i, 0)->shape,
+            hlo_operand(i, 1)->shape};
+  hlo_dtype t = p.from->dtype;
+  const hlo_computation *by = hlo_attr_comp(i, HLO_ATTR_SCATTER);
+  if (!p.w || p.w->n != rank || hlo_dtype_is_complex(t) || p.source->dtype != t ||
+      i->shape->dtype != t || !by || by->root->shape->dtype != t ||
+      by->params[0]->shape->dtype != t || hlo_operand(i, 2)->shape->dtype != t)
+    return lower_refuse(l, i, "with these operands");
+  u32 loops[NEST_MAX_LOOPS], nloops = 0, own = NEST_NONE;
+  const nest_expr *at[HLO_MAX_RANK], *window[HLO_MAX_RANK], *number;
+  nest_val init = lower_value(l, f, hlo_operand(i, 2), 0, 0, NULL, NEST_NONE), out;
+  if (lower_failed(l) || p.source->elements == 0) return init;
+  if (!window_loops(l, &p, loops, &nloops, at, &number))
+    return lower_refuse(l, i, "too many loops");
+  for (u32 d = 0; d < rank; d++) {  // the window that has this element at this position
+    const hlo_window_dim *w = &p.w->v[d];
+    const nest_expr *e = nest_add(n, nest_add(n, idx[d], nest_const(n, w->pad_low)),
+                                  nest_mul(n, at[d], -HS_MAX(w->rhs_dilate, 1)));
+    own = nest_guard(n, e, 0, (p.source->dims[d] - 1) * w->stride + 1, own);
+    if (w->stride > 1) {
+      own = nest_guard(n, nest_mod(n, e, w->stride), 0, 1, own);
+      e = nest_div(n, e, w->stride);
+    }
+    window[d] = p.source->dims[d] == 1 ? nest_const(n, 0) : e;
+  }
+  u32 g = own == NEST_NONE     ? guard
+          : guard == NEST_NONE ? own
+                               : nest_op2(n, HLO_AND, HLO_PRED, guard, own);
+  if (g == NEST_NONE) g = nest_const_f64(n, HLO_PRED, 1);
+  u32 chosen = selected(l, f, &p, window, g);
+  if (lower_failed(l)) return LOWER_NONE;
+  nest_val same, in;
+  (void)nest_compare(n, HLO_DIRECTION_EQ, false, HLO_S32, (nest_val){chosen, NEST_NONE},
+                     (nest_val){index_node(n, number), NEST_NONE}, &same);
+  u32 cond = nest_op2(n, HLO_AND, HLO_PRED, g, same.re);
+  in = lower_value(l, f, hlo_operand(i, 1), 0, rank, window, g);
+  if (lower_failed(l)) return LOWER_NONE;
+  lower_group(l, i, by, nloops, loops, NEST_NONE, cond, 1, &in, &init, &t, &out);
+  return out;
 }
 
 // ---- prefix reductions --------------------------------------------------------------------------

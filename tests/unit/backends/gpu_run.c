@@ -324,6 +324,28 @@ static void scatters(void **state) {
   run_all();
 }
 
+// The gradient of a pooling: windows that overlap, padded ones, and a tie for the first.
+static void pools(void **state) {
+  (void)state;
+  static const struct {
+    const char *from, *source, *window;
+  } rows[] = {{"f32[2,8,8,3]", "f32[2,4,4,3]", "size=1x2x2x1 stride=1x2x2x1"},
+              {"f32[2,9,9,3]", "f32[2,4,4,3]", "size=1x3x3x1 stride=1x2x2x1"},
+              {"f32[12]", "f32[6]", "size=4 stride=2 pad=1_1"},
+              {"f32[12]", "f32[12]", "size=3 pad=1_1"}};
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    char *text = hs_format(
+        "HloModule m\n" SUM "ge { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+        " ROOT c = pred[] compare(a, b), direction=GE }\nENTRY e { p = %s parameter(0)\n"
+        " s = %s parameter(1)\n z = f32[] constant(0)\n ROOT r = %s select-and-scatter(p, s, z),"
+        " window={%s}, select=ge, scatter=add }\n",
+        rows[k].from, rows[k].source, rows[k].from, rows[k].window);
+    add(200, k == 3, text);
+    hs_free(text);
+  }
+  run_all();
+}
+
 static void sorts(void **state) {
   (void)state;
   static const char less[] = "HloModule m\nless { a = f32[] parameter(0)\n"
@@ -432,8 +454,9 @@ static void mathematics(void **state) {
 #define GPU(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      GPU(reductions),   GPU(reducers), GPU(norms), GPU(transposes), GPU(moves_and_products),
-      GPU(convolutions), GPU(scatters), GPU(sorts), GPU(prefixes),   GPU(mathematics)};
+      GPU(reductions),         GPU(reducers),     GPU(norms),      GPU(transposes),
+      GPU(moves_and_products), GPU(convolutions), GPU(scatters),   GPU(sorts),
+      GPU(prefixes),           GPU(pools),        GPU(mathematics)};
   return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
 }
 
