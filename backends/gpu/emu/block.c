@@ -307,12 +307,15 @@ static hs_status run_blocks(emu_runner *r, emu_job *j) {
   b->low = b->high = NULL;
   b->fault = EMU_NO_FAULT;
   b->host = (emu_fiber){0};
+  r->number = 0;
   HS_TRY(room_for(r, j));
   emu_thread *one = r->threads;
   if (!j->kernel->waits) emu_fiber_prepare(&one->fiber, r->stacks, r->stack_bytes, straight_main);
   for (;;) {
     u64 number = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED);
-    if (number >= j->nblocks || __atomic_load_n(&j->stop, __ATOMIC_RELAXED)) return HS_GOOD;
+    if (number >= j->nblocks || number > __atomic_load_n(&j->last, __ATOMIC_RELAXED))
+      return HS_GOOD;
+    r->number = number;
     HS_TRY(hs_poll());
     begin_block(b, j, number);
     if (j->kernel->waits) {
@@ -338,7 +341,11 @@ void emu_runner_run(emu_runner *r, emu_job *j) {
   r->status = run_blocks(r, j);
   emu_current = outer;
   (void)fesetenv(&before);
-  if (!hs_ok(r->status)) __atomic_store_n(&j->stop, 1, __ATOMIC_RELAXED);
+  // Blocks after one that failed are not begun; those before it are, as if it ran alone.
+  u64 last = __atomic_load_n(&j->last, __ATOMIC_RELAXED);
+  while (!hs_ok(r->status) && r->number < last &&
+         !__atomic_compare_exchange_n(&j->last, &last, r->number, true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {}
 }
 
 void emu_runner_free(emu_runner *r) {
@@ -408,6 +415,7 @@ hs_status emu_launch(const emu_kernel *k, emu_device *device, const emu_grid *g,
                .params = params,
                .trusted = all_registered(k, device, params),
                .nblocks = (u64)g->blocks[0] * g->blocks[1] * g->blocks[2],
+               .last = UINT64_MAX,
                .interrupt = hs_interrupt_watched()};
   helper helpers[HOST_THREADS_MOST];
   u64 want = HS_MIN(HS_MIN((u64)HS_MAX(g->host_threads, 1), j.nblocks), HOST_THREADS_MOST);
@@ -419,12 +427,17 @@ hs_status emu_launch(const emu_kernel *k, emu_device *device, const emu_grid *g,
     break;
   }
   emu_runner_run(helpers[0].runner, &j);
+  // Of several faults that of the first block counts.
   hs_status s = HS_GOOD;
+  u64 first = UINT64_MAX;
   for (u32 h = 0; h < n; h++) {
     if (h) (void)pthread_join(helpers[h].thread, NULL);
     emu_runner *r = helpers[h].runner;
-    if (hs_ok(s)) {
+    bool counts = !hs_ok(r->status) && r->number < first;
+    if (counts) {
+      hs_status_drop(s);
       s = r->status;
+      first = r->number;
       if (out_fault) *out_fault = r->block.fault;
     } else hs_status_drop(r->status);
     r->status = HS_GOOD;

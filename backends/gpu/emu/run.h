@@ -147,8 +147,7 @@ emu_thread_name emu_name_thread(const emu_block *, u32 index);
 // Back to the scheduler, until it continues this thread.
 void emu_wait(emu_thread *, emu_state);
 
-// Runs one after the other the blocks that *next hands out (atomic), until there are none, one
-// fails or *stop is set.
+// Runs one after the other the blocks that `next` hands out, until there are none or one fails.
 typedef struct emu_job {
   const emu_kernel *kernel;
   emu_device *device;
@@ -156,7 +155,7 @@ typedef struct emu_job {
   void **params;
   bool trusted;
   u64 nblocks, next;  // next: atomic
-  u32 stop;           // atomic
+  u64 last;           // the first block that failed, behind which none begins; atomic
   hs_interrupt *interrupt;
 } emu_job;
 
@@ -170,6 +169,7 @@ typedef struct emu_runner {
   u32 nstacks;
   size_t shared_room, cells_room;
   hs_status status;  // of the latest job
+  u64 number;        // of the block that ran last
   struct emu_runner *next;
 } emu_runner;
 void emu_runner_run(emu_runner *, emu_job *);

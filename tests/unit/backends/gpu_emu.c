@@ -293,7 +293,8 @@ static void out_of_bounds(void **state) {
                   .nbuffers = 2,
                   .buffers = {in, out},
                   .bytes = {sizeof in, 3998}},
-         EMU_OUT_OF_BOUNDS, "thread (103,0,0) of block (7,0,0) writes 4 bytes at offset 3996 of");
+         EMU_OUT_OF_BOUNDS,
+         "kernel k (add.8): thread (103,0,0) of block (7,0,0) writes 4 bytes at offset 3996 of");
   faults(&(trial){.name = "declared", .threads = 64, BUFFERS}, EMU_OUT_OF_BOUNDS,
          "thread (32,0,0) of block (0,0,0) reads 4 bytes at offset 128 of parameter 0, which has "
          "128");
@@ -314,6 +315,14 @@ static void out_of_bounds(void **state) {
                   .buffers = {in, out},
                   .bytes = {sizeof in, 60}},
          EMU_OUT_OF_BOUNDS, "writes 64 bytes at offset 0 of an allocation of 60");
+}
+
+// On several host threads it is the first block's fault that is told.
+static void first_fault(void **state) {
+  (void)state;
+  for (u32 k = 0; k < 50; k++)
+    faults(&(trial){.name = "write_race", .blocks = 500, .threads = 64, .host_threads = 4, BUFFERS},
+           EMU_RACE, "of block (0,0,0)");
 }
 
 static void misaligned(void **state) {
@@ -460,6 +469,7 @@ int main(void) {
       cmocka_unit_test(modules),
       cmocka_unit_test(arithmetic),
       cmocka_unit_test(out_of_bounds),
+      cmocka_unit_test(first_fault),
       cmocka_unit_test(misaligned),
       cmocka_unit_test(divergence),
       cmocka_unit_test(races),
