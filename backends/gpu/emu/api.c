@@ -424,6 +424,29 @@ cuda_result emu_cuModuleGetGlobal_v2(cuda_ptr *at, size_t *bytes, cuda_module *m
   return CUDA_OK;
 }
 
+// A library is a module here: there is one context that it can be loaded into.
+cuda_result emu_cuLibraryLoadData(cuda_module **library, const void *image, int *options,
+                                  void **values, unsigned noptions, int *library_options,
+                                  void **library_values, unsigned nlibrary_options) {
+  (void)library_options, (void)library_values;
+  if (nlibrary_options) return CUDA_NOT_SUPPORTED;
+  return emu_cuModuleLoadDataEx(library, image, noptions, options, values);
+}
+
+cuda_result emu_cuLibraryGetKernel(cuda_function **kernel, cuda_module *library, const char *name) {
+  return emu_cuModuleGetFunction(kernel, library, name);
+}
+
+cuda_result emu_cuKernelGetFunction(cuda_function **function, cuda_function *kernel) {
+  API_CALL();
+  if (!function) return CUDA_INVALID_VALUE;
+  if (!api_is(kernel, API_FUNCTION)) return CUDA_INVALID_HANDLE;
+  *function = kernel;
+  return CUDA_OK;
+}
+
+cuda_result emu_cuLibraryUnload(cuda_module *library) { return emu_cuModuleUnload(library); }
+
 // ---- functions ----------------------------------------------------------------------------------
 cuda_result emu_cuFuncGetAttribute(int *value, int attribute, cuda_function *f) {
   API_CALL();

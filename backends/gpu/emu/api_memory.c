@@ -143,9 +143,9 @@ static cuda_result copy(void *to, const void *from, size_t n, u32 how, cuda_stre
                     (api_op){.kind = OP_COPY, .to = to, .from = from, .bytes = n, .copy = how});
 }
 
+// In the default stream: after what is in the streams that wait for it, and only those.
 static cuda_result copy_now(void *to, const void *from, size_t n, u32 how) {
   cuda_result r = api_no_capture();
-  if (r == CUDA_OK) r = api_drain_all();
   if (r == CUDA_OK) r = copy(to, from, n, how, NULL);
   return r == CUDA_OK ? api_drain(NULL) : r;
 }

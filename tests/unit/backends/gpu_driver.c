@@ -127,6 +127,50 @@ static void computes(void **state) {
   }
 }
 
+// What is called by name only: libraries, launches with a structure, transfers that wait.
+#define CALL(type, name) ((cuda_result(*) type)(uintptr_t)emu_api_symbol(name))
+static void further_functions(void **state) {
+  (void)state;
+  session s;
+  cuda_module *m;
+  cuda_function *kernel, *f;
+  const char *name;
+  size_t at, bytes;
+  begin(&s, "scale", (emu_behaviour){.late = true});
+  hs_buf i = image("scale");
+  OK(CALL((cuda_module **, const void *, int *, void **, unsigned, int *, void **, unsigned),
+          "cuLibraryLoadData")(&m, i.p, NULL, NULL, 0, NULL, NULL, 0));
+  hs_buf_free(&i);
+  OK(CALL((cuda_function **, cuda_module *, const char *), "cuLibraryGetKernel")(&kernel, m, "k"));
+  OK(CALL((cuda_function **, cuda_function *), "cuKernelGetFunction")(&f, kernel));
+  OK(CALL((const char **, cuda_function *), "cuFuncGetName")(&name, f));
+  assert_string_equal(name, "k");
+  OK(CALL((cuda_function *, size_t, size_t *, size_t *), "cuFuncGetParamInfo")(f, 1, &at, &bytes));
+  assert_true(at == 8 && bytes == 8);
+  struct {
+    unsigned grid[3], block[3], shared;
+    cuda_stream *stream;
+    void *attributes;
+    unsigned n;
+  } config = {{8, 1, 1}, {128, 1, 1}, 0, s.stream, NULL, 0};
+  void *params[] = {&s.x, &s.y};
+  OK(CALL((const void *, cuda_function *, void **, void **), "cuLaunchKernelEx")(&config, f, params,
+                                                                                 NULL));
+  // The default stream does not wait for this one: there is still what new memory holds.
+  cuda_result (*fetch)(void *, cuda_ptr, size_t) =
+      CALL((void *, cuda_ptr, size_t), "cuMemcpyDtoH_v2");
+  OK(fetch(s.out, s.y, sizeof s.out));
+  assert_int_equal(hs_load32(&s.out[999]), UINT32_MAX);
+  OK(d.stream_wait(s.stream));
+  OK(fetch(s.out, s.y, sizeof s.out));
+  right(&s);
+  OK(CALL((cuda_ptr, unsigned, size_t), "cuMemsetD32_v2")(s.y, 7, 1000));
+  OK(CALL((cuda_ptr, cuda_ptr, size_t), "cuMemcpy")((cuda_ptr)(uintptr_t)s.out, s.y, 16));
+  assert_int_equal(hs_load32(&s.out[3]), 7);
+  OK(CALL((cuda_module *), "cuLibraryUnload")(m));
+  end(&s);
+}
+
 // One stream waits for what another has done, by an event.
 static void streams(void **state) {
   (void)state;
@@ -572,12 +616,19 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(refuses),         cmocka_unit_test(computes),
-      cmocka_unit_test(streams),         cmocka_unit_test(graphs),
-      cmocka_unit_test(freed_too_early), cmocka_unit_test(faults),
-      cmocka_unit_test(memory_ends),     cmocka_unit_test(stops),
-      cmocka_unit_test(unchecked),       cmocka_unit_test(processes_end),
-      cmocka_unit_test(library),         cmocka_unit_test(library_modes),
+      cmocka_unit_test(refuses),
+      cmocka_unit_test(computes),
+      cmocka_unit_test(further_functions),
+      cmocka_unit_test(streams),
+      cmocka_unit_test(graphs),
+      cmocka_unit_test(freed_too_early),
+      cmocka_unit_test(faults),
+      cmocka_unit_test(memory_ends),
+      cmocka_unit_test(stops),
+      cmocka_unit_test(unchecked),
+      cmocka_unit_test(processes_end),
+      cmocka_unit_test(library),
+      cmocka_unit_test(library_modes),
       cmocka_unit_test(profiles),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
