@@ -3,11 +3,11 @@
 // Both sides read the same file from memory, in turns: one parse of ours, one of XLA's
 // hlo_module_from_text (jaxlib, in a Python child that answers over a pipe), so that whatever else
 // the machine does hits both alike; the clock is the CPU time of the one thread, page faults
-// included. No verifier on either side; what the parsers built is freed outside the clock. Ours
-// runs from the bytes to a finished module plus a hash over every instruction's name, shape,
-// operands and attributes (metadata included), which is printed: nothing is left to be resolved
-// later. A file of StableHLO is read and converted to HLO on both sides. A module's memory is the growth of the peak resident size over one parse in a process of
-// its own.
+// included. A file of StableHLO is read and converted to HLO on both sides. No verifier on either
+// side; what the parsers built is freed outside the clock. Ours runs from the bytes to a finished
+// module plus a hash over every instruction's name, shape, operands and attributes (metadata
+// included), which is printed: nothing is left to be resolved later. A module's memory is the
+// growth of the peak resident size over one parse in a process of its own.
 //
 //   parse [--rounds N] FILE...        prints a line per file; last line: geomean A× (XLA ÷
 //                                     hlosh), worst B× (file)
