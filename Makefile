@@ -68,11 +68,16 @@ FUZZERS := $(filter-out replay,$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
-all: $(B)/hlosh $(B)/libpjrt_hlosh.so $(DRIVERS:%=$(B)/tests/%) $(PLUGINS:%=$(B)/tests/lib%.so)
+all: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so $(DRIVERS:%=$(B)/tests/%) $(PLUGINS:%=$(B)/tests/lib%.so)
 
 $(B)/libhlosh.a: $(LIB_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
+# The library with its C interface (include/hlosh.h).
+API_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard api/*.c))
+$(B)/libhlosh.so: $(API_OBJ) $(B)/libhlosh.a api/exports.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libhlosh.so.1 -Wl,--gc-sections -Wl,--version-script=api/exports.map -o $@ $(API_OBJ) $(B)/libhlosh.a $(LIBS)
 # hlosh as a PJRT plug-in: of the library only what it needs, and one symbol to the outside.
 PLUGIN_OBJ := $(SRC_plugin:%.c=$(B)/%.o)
 $(B)/libpjrt_hlosh.so: $(PLUGIN_OBJ) $(B)/libhlosh.a plugin/exports.map
@@ -120,7 +125,7 @@ $(B)/backends/jax/jax.o: backends/jax/child.py
 $(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
 $(B)/viz/explore_write.o: $(wildcard viz/explorer*.js viz/explorer.css viz/explorer.html)
 
--include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(PLUGIN_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
+-include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(PLUGIN_OBJ:.o=.d) $(API_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 
 unit: $(UNITS:%=$(B)/unit/%) fuzzers
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
@@ -157,7 +162,7 @@ tsan:  ## builds the library and the tests with threads under TSan, in build/tsa
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads build/tsan/unit/backends/par
 fuzz:  ## fuzzes what is read and typed (tests/fuzz), FUZZ_SECONDS (1800) each
 	@sh scripts/fuzz.sh
-C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl plugin tests bench -name '*.[ch]')
+C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl plugin api tests bench -name '*.[ch]')
 format:  ## clang-format 14 over all C
 	@clang-format -i $(C_FILES)
 lint:  ## include arrows, forbidden calls, headers that stand alone, format, sizes of folders and files
@@ -178,7 +183,7 @@ peers:  ## real XLA (jaxlib and two PJRT plug-ins) into build/peers, to compare 
 	@sh scripts/peers.sh
 XLA_TOOLS = $(shell sed -n 's/^TOOL([a-z_]*, "\([^"]*\)".*/\1/p' repl/compat/compat.def)
 SHARE = $(DESTDIR)$(PREFIX)/share
-install: $(B)/hlosh  ## into $(DESTDIR)$(PREFIX): the program, links with the names of XLA's tools, the manual page, completion for bash and zsh, the examples
+install: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so  ## into $(DESTDIR)$(PREFIX): the program, links with the names of XLA's tools, manual page, completion, examples, libhlosh, the PJRT plug-in
 	$(B)/hlosh -c 'help --man' > $(B)/hlosh.1
 	install -D -m755 $(B)/hlosh $(DESTDIR)$(PREFIX)/bin/hlosh
 	install -D -m644 $(B)/hlosh.1 $(SHARE)/man/man1/hlosh.1
@@ -186,5 +191,12 @@ install: $(B)/hlosh  ## into $(DESTDIR)$(PREFIX): the program, links with the na
 	install -D -m644 repl/completion/_hlosh $(SHARE)/zsh/site-functions/_hlosh
 	for tool in $(XLA_TOOLS); do ln -sf hlosh $(DESTDIR)$(PREFIX)/bin/$$tool; done
 	mkdir -p $(SHARE)/hlosh && cp -r examples $(SHARE)/hlosh/
+	install -D -m755 $(B)/libhlosh.so $(DESTDIR)$(PREFIX)/lib/libhlosh.so.1
+	ln -sf libhlosh.so.1 $(DESTDIR)$(PREFIX)/lib/libhlosh.so
+	install -D -m755 $(B)/libpjrt_hlosh.so $(DESTDIR)$(PREFIX)/lib/libpjrt_hlosh.so
+	install -D -m644 include/hlosh.h $(DESTDIR)$(PREFIX)/include/hlosh.h
+	sed 's|@PREFIX@|$(PREFIX)|' api/libhlosh.pc.in > $(B)/libhlosh.pc
+	install -D -m644 $(B)/libhlosh.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/libhlosh.pc
+	mkdir -p $(SHARE)/hlosh/python && cp -r frontends/jax_plugins $(SHARE)/hlosh/python/
 clean:  ## removes build/
 	rm -rf build

@@ -147,6 +147,22 @@ hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options 
   return s;
 }
 
+hs_status hlo_load_bytes(hlo_ctx *ctx, const char *name, const void *p, size_t n,
+                         hlo_module **out) {
+  *out = NULL;
+  hs_view v = {(char *)(uintptr_t)p, n, false};
+  char *unpacked = NULL;
+  hs_status s = HS_GOOD;
+  if (hlo_is_compressed(v.p, v.n)) {
+    s = hlo_decompress(v.p, v.n, hlo_ctx_load_limit(ctx), &unpacked, &v.n);
+    v.p = unpacked;
+  }
+  hlo_parse_options o = {.file = name};
+  if (hs_ok(s)) s = load_bytes(ctx, name, v.p, v.n, &o, out);
+  hs_free(unpacked);
+  return s;
+}
+
 // ---- several modules in one text ----------------------------------------------------------------
 // The parser finds the end of the first module itself, so that a file of one module, however large,
 // is read once. The ends of the others are searched for: what the parser allocates goes by the size

@@ -4,7 +4,7 @@
 # usage: arrows.sh BUILD
 cd "$(dirname "$0")/.." || exit 1
 b=${1:-build}
-hits=$(find "$b/core" "$b/passes" "$b/profiler" "$b/viz" "$b/backends" "$b/repl" "$b/plugin" -name '*.o' | while read -r o; do
+hits=$(find "$b/core" "$b/passes" "$b/profiler" "$b/viz" "$b/backends" "$b/repl" "$b/plugin" "$b/api" -name '*.o' | while read -r o; do
   [ -f "${o%.o}.o" ] && src=${o#"$b"/} && [ -f "${src%.o}.c" ] || continue
   nm -g "$o" | awk -v o="${src%.o}.c" 'NF == 3 && $2 !~ /[wV]/ { print "D", $3, o } NF == 2 && $1 == "U" { print "U", $2, o }'
 done | awk -v rooms="$(grep -v '^#' scripts/rooms.txt)" '

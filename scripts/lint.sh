@@ -12,9 +12,10 @@ profiler: core
 viz: core
 backends: core passes profiler
 repl: core passes profiler viz backends examples
-plugin: core passes profiler backends'
+plugin: core passes profiler backends
+api: core passes profiler backends include'
 rooms=$(grep -v '^#' scripts/rooms.txt)
-hits=$(find core passes profiler viz backends repl plugin -name '*.[ch]' -o -name '*.def' | xargs grep -HE '^#include "' | awk -v top="$top" -v rooms="$rooms" '
+hits=$(find core passes profiler viz backends repl plugin api -name '*.[ch]' -o -name '*.def' | xargs grep -HE '^#include "' | awk -v top="$top" -v rooms="$rooms" '
   BEGIN {
     n = split(top, t, "\n")
     for (i = 1; i <= n; i++) { k = split(t[i], w, /[: ]+/); for (j = 2; j <= k; j++) if (w[j] != "") may[w[1], w[j]] = 1 }
@@ -34,7 +35,7 @@ hits=$(find core passes profiler viz backends repl plugin -name '*.[ch]' -o -nam
 $hits"
 # only PATTERN FILES-REGEX: a library header is included in the named files only
 only() {
-  hits=$(grep -rlE "#include [<\"]($1)" core passes backends profiler viz repl plugin 2>/dev/null | grep -vE "$2")
+  hits=$(grep -rlE "#include [<\"]($1)" core passes backends profiler viz repl plugin api 2>/dev/null | grep -vE "$2")
   [ -z "$hits" ] || fail "$1 is included in $hits"
 }
 only 'llvm-c/' '^backends/(emit|cpu|gpu)/'
@@ -47,13 +48,13 @@ only 'cjson/' '^repl/formats/json'
 only '(readline|editline|histedit)' '^repl/shell/line'
 only 'zlib|zstd' '^core/base/compress'
 only 'utf8proc' '^(viz|repl)/'
-hits=$(grep -rnE '\b(abort|longjmp|setjmp|strcpy|strcat|sprintf|strtok|gets)\(' core passes backends profiler viz repl plugin --include=*.c --include=*.h | grep -vE '^\S+:\s*(//|\*)')
+hits=$(grep -rnE '\b(abort|longjmp|setjmp|strcpy|strcat|sprintf|strtok|gets)\(' core passes backends profiler viz repl plugin api --include=*.c --include=*.h | grep -vE '^\S+:\s*(//|\*)')
 [ -z "$hits" ] || fail "forbidden call: $hits"
-hits=$(grep -rnE '(^|[^_a-z.>])exit\(' core passes backends profiler viz repl plugin --include=*.c | grep -vE '^repl/main\.c')
+hits=$(grep -rnE '(^|[^_a-z.>])exit\(' core passes backends profiler viz repl plugin api --include=*.c | grep -vE '^repl/main\.c')
 [ -z "$hits" ] || fail "exit outside repl/main.c: $hits"
 # Headers compile alone; those of backends/emit and backends/cpu need LLVM's.
 mk=${B:-build}/config.mk
-headers=$(find core passes backends profiler viz repl plugin tests bench -name '*.h')
+headers=$(find core passes backends profiler viz repl plugin api tests bench -name '*.h')
 grep -qs '^HAVE_LLVM := 1' "$mk" || { headers=$(echo "$headers" | grep -vE '^backends/(emit|cpu|gpu/emu)/|^tests/unit/backends/kernels.h'); echo "SKIP headers of backends/emit, backends/cpu, backends/gpu/emu and tests/unit/backends/kernels.h: no LLVM, or not configured"; }
 FLAGS=$(sed -n 's/^CONFIG_CFLAGS := //p' "$mk" 2>/dev/null)
 export FLAGS CC="${CC:-gcc}"
@@ -61,11 +62,11 @@ hits=$(echo "$headers" | xargs -P 4 -I{} sh -c 'echo "#include \"{}\"" | $CC -st
 [ -z "$hits" ] || fail "headers that do not compile alone:
 $hits"
 # Shape of the text.
-c_files=$(find core passes backends profiler viz repl plugin tests bench -name '*.[ch]')
+c_files=$(find core passes backends profiler viz repl plugin api tests bench -name '*.[ch]')
 hits=$(echo "$c_files" | LC_ALL=C xargs awk 'length > 100 { print FILENAME ":" FNR ": " length " bytes" }')
 [ -z "$hits" ] || fail "lines over 100 bytes:
 $hits"
-texts=$(find core passes backends profiler viz repl plugin tests bench scripts docs Makefile ./*.md \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.py' -o -name '*.md' -o -name Makefile \) -type f)
+texts=$(find core passes backends profiler viz repl plugin api tests bench scripts docs Makefile ./*.md \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.py' -o -name '*.md' -o -name Makefile \) -type f)
 hits=$(grep -nE '[[:blank:]]+$' $texts)
 [ -z "$hits" ] || fail "trailing blanks:
 $hits"

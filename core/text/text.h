@@ -30,6 +30,8 @@ hs_status hlo_parse(hlo_ctx *, const char *text, size_t n, const hlo_parse_optio
 // Reads a file of any known format (told by content: text, proto binary/text, .gz/.zst) through
 // hlo_parse / proto.
 hs_status hlo_load_file(hlo_ctx *, const char *path, const hlo_parse_options *, hlo_module **out);
+// Bytes that are there already, of any of these formats; `name` is what messages call them.
+hs_status hlo_load_bytes(hlo_ctx *, const char *name, const void *p, size_t n, hlo_module **out);
 // The same for a text that may hold several modules, separated by lines that begin with "// -----"
 // (hlo-opt's manner): each is handed to `sink`, which owns it from then on. The first error, of a
 // text or of the sink, ends it.
