@@ -69,6 +69,8 @@ def functions():
     same("bf16", lambda a: (a.astype(jnp.bfloat16) * 3).astype(jnp.float32), x, tolerance=1e-2)
     same("special functions", lambda a: (lax.erf(a), lax.lgamma(abs(a) + 1), lax.digamma(abs(a) + 1), jnp.arcsinh(a)), x, tolerance=1e-4)
     same("linear algebra", lambda a: (jnp.linalg.cholesky(a @ a.T + 4 * jnp.eye(4)), jnp.linalg.solve(a @ a.T + jnp.eye(4), a)), x, tolerance=1e-3)
+    symmetric = x[:, :4] + x[:, :4].T
+    same("eigenvalues", lambda a: (jnp.linalg.eigvalsh(a), jnp.linalg.svd(a, compute_uv=False), jnp.linalg.det(a)), symmetric, tolerance=1e-4)
     same("fft", lambda a: jnp.abs(jnp.fft.rfft(a)), x)
     same("nothing in it", lambda: jnp.zeros((0, 3)))
     same("a token's place", lambda x: lax.optimization_barrier((x, x + 1)), x)

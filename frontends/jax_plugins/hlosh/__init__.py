@@ -22,6 +22,22 @@ def library_path():
     raise FileNotFoundError(f"{LIBRARY} is not found; HLOSH_PJRT_PLUGIN can name it")
 
 
+# Primitives that JAX has no general lowering for, or an iterative one: hlosh knows LAPACK's custom calls, as on CPU.
+LAPACK = ("eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "schur", "svd", "tridiagonal")
+
+
+def use_lapack(mlir):
+    """Lowers linear algebra as JAX does on CPU."""
+    from jax._src.lax import linalg
+    rules = getattr(mlir, "_platform_specific_lowerings", {}).get("cpu", {})
+    for name in LAPACK:
+        primitive = getattr(linalg, name + "_p", None)
+        entry = rules.get(primitive)
+        rule = getattr(entry, "rule", entry)
+        if primitive is not None and rule is not None:
+            mlir.register_lowering(primitive, rule, platform="hlosh")
+
+
 def initialize():
     """Called by JAX when it looks for plug-ins."""
     from jax._src import xla_bridge
@@ -31,3 +47,4 @@ def initialize():
     platforms = getattr(mlir, "_platforms_with_donation", None)
     if isinstance(platforms, list) and "hlosh" not in platforms:
         platforms.append("hlosh")
+    use_lapack(mlir)
