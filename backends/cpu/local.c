@@ -24,10 +24,12 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #if defined(__x86_64__)
 typedef u32 float_mode;
+enum { FLUSH = 0x8040 };
 static float_mode save_mode(void) { return _mm_getcsr(); }
 static void set_mode(float_mode m) { _mm_setcsr(m); }
 #elif defined(__aarch64__)
 typedef u64 float_mode;
+enum { FLUSH = 1 << 24 };
 static float_mode save_mode(void) {
   u64 m;
   __asm__ volatile("mrs %0, fpcr" : "=r"(m));
@@ -36,14 +38,21 @@ static float_mode save_mode(void) {
 static void set_mode(float_mode m) { __asm__ volatile("msr fpcr, %0" ::"r"(m)); }
 #else
 typedef int float_mode;
+enum { FLUSH = 0 };
 static float_mode save_mode(void) { return 0; }
 static void set_mode(float_mode m) { (void)m; }
 #endif
 
+// The pool is set up once, and again when another number of threads is asked for.
 static float_mode enter(u32 threads) {
+  static bool begun;
+  static u32 with;
   pthread_mutex_lock(&lock);
   float_mode was = save_mode();
-  cpu_par_begin(threads);
+  if (!begun || with != threads) cpu_par_begin(threads);
+  else set_mode(was | FLUSH);
+  begun = true;
+  with = threads;
   return was;
 }
 
