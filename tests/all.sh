@@ -40,4 +40,5 @@ for t in threads par; do
 done
 if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all
 else skipped "build with clang" "no clang"; fi
+try "planted faults are shrunk" 1800 "$B/tests/planted"
 try "recipes of docs/HACKING.md" 2400 sh tests/extend/test.sh

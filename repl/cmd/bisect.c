@@ -210,16 +210,6 @@ static hs_status search_history(bisect_trial *t, const repl_version *v) {
 }
 
 // ---- the command --------------------------------------------------------------------------------
-// Does a word begin like a pipeline: with a pass, a pipeline or fix( ?
-static bool is_pipeline(const repl_cmd *c, const char *w) {
-  const char *name = hs_arena_strndup(c->scratch, w, strcspn(w, " ,({"));
-  bool known = pass_find(c->s->passes, name) || pipeline_find(c->s->passes, name) ||
-               strcmp(name, "fix") == 0;
-  for (size_t k = 0; k < c->s->pipelines.n; k++)
-    known |= strcmp(c->s->pipelines.v[k].name, name) == 0;
-  return known;
-}
-
 // [passes|history] [PIPELINE] [mismatch|nan|crash|verify|slower|bigger|'SCRIPT ARGS']: a word with
 // a space or a slash is a script.
 static hs_status read_words(repl_cmd *c, bisect_trial *t, const char **text, bool *history) {
@@ -238,7 +228,7 @@ static hs_status read_words(repl_cmd *c, bisect_trial *t, const char **text, boo
       *history = true;
       continue;
     }
-    bool script = strpbrk(w, "/ ") && !is_pipeline(c, w);
+    bool script = strpbrk(w, "/ ") && !bisect_is_pipeline(c, w);
     if (script || bisect_condition(w, &t->kind, &t->changes)) {
       if (condition)
         return repl_usage_error(c, "one condition, not \"%s\" and \"%s\"", condition, w);

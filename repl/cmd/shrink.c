@@ -21,24 +21,15 @@ enum { PROOFS = 3 };  // how often the result is judged again, and its bundle re
 static const double SECONDS = 120;
 static const i64 MOST_KNOWN = (i64)256 << 20;  // bytes of values that are kept as arguments
 
-static bool is_pipeline(const repl_cmd *c, const char *w) {
-  pipeline_program *p = NULL;
-  hs_status s = pipeline_parse(w, c->s->passes, &c->s->pipelines, &p);
-  bool yes = hs_ok(s);
-  hs_status_drop(s);
-  if (yes) pipeline_free(p);
-  return yes;
-}
-
 // [PIPELINE] [mismatch|nan|crash|verify|slower|bigger|'SCRIPT ARGS']
 static hs_status read_words(repl_cmd *c, shrink_search *s) {
   bisect_condition("mismatch", &s->t.kind, &s->t.changes);
   bool condition = false;
   for (u32 k = 0; k < c->args.npos; k++) {
     const char *w = c->args.pos[k];
-    bool pipeline = is_pipeline(c, w);
+    bool pipeline = bisect_is_pipeline(c, w);
     if (pipeline && !s->pipeline) {
-      s->pipeline = w;
+      HS_TRY(shrink_pipeline_set(s, w));
       continue;
     }
     if (condition || pipeline)
@@ -128,11 +119,11 @@ static bool replays(const char *dir) {
   return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static hs_status write_bundle(repl_cmd *c, const shrink_search *s, const char *dir) {
+static hs_status write_bundle(repl_cmd *c, shrink_search *s, const char *dir) {
   const backend *be = c->s->be;
   if (s->pipeline) {  // the bundle has the module before and after
     pass_run_options o = cmd_pass_options(c);
-    HS_TRY(pipeline_run(c->m, s->pipeline, &o, NULL));
+    HS_TRY(shrink_pipeline_run(s, c->m, &o));
     repl_commit(c->mod, s->pipeline);
   }
   c->s->be = s->t.be ? s->t.be : backend_with(BACKEND_EVALUATOR);
@@ -192,12 +183,17 @@ static hs_status settle(repl_cmd *c, shrink_search *s, u32 before) {
   repl_json_str(c->doc, "wrong", s->fault);
   repl_json_int(c->doc, "judged_again", PROOFS);
   repl_json_int(c->doc, "judged_bad", bad);
+  if (s->pipeline) repl_json_str(c->doc, "pipeline", s->pipeline);
+  if (s->pipeline && s->passes.limit >= 0) repl_json_int(c->doc, "rewrites", s->passes.limit);
   if (!c->doc)
     repl_say(c->out,
              "%s: %u instructions instead of %u, by %u of %u tries in %.1f s; module %u is now "
              "current\n%s (in %u of %u runs of what was written down)\n",
              again->name, hlo_instr_count(again), before, s->kept, s->tried, seconds, mod->number,
              s->fault, bad, (u32)PROOFS);
+  if (!c->doc && s->pipeline && s->passes.limit >= 0)
+    repl_say(c->out, "by: pass %s --limit=%lld\n", s->pipeline, (long long)s->passes.limit);
+  else if (!c->doc && s->pipeline) repl_say(c->out, "by: pass %s\n", s->pipeline);
   if (s->out_of_time) repl_note(c->out, "the time was up; shrink again goes on from here");
   c->mod = mod;
   c->m = again;
@@ -206,13 +202,15 @@ static hs_status settle(repl_cmd *c, shrink_search *s, u32 before) {
 
 hs_status cmd_shrink(repl_cmd *c) {
   shrink_search s = {.t = {.c = c}, .seed = c->s->set.seed};
-  HS_TRY(read_options(c, &s));
+  hs_status asked = read_options(c, &s);
+  if (!hs_ok(asked)) return shrink_end(&s), asked;
   s.t.results_only = s.t.kind == BISECT_MISMATCH;
   // A script may be about a module that the verifier refuses.
   bool any = s.t.kind == BISECT_INVALID || (s.t.kind == BISECT_SCRIPT && !repl_is_verified(c->mod));
   s.valid = s.pipeline || !any;
-  if (s.valid) HS_TRY(repl_gate_version(c, c->mod, c->mod->at));
-  HS_TRY(repl_filled(c, NULL, true, &s.best.m));
+  if (s.valid) asked = repl_gate_version(c, c->mod, c->mod->at);
+  if (hs_ok(asked)) asked = repl_filled(c, NULL, true, &s.best.m);
+  if (!hs_ok(asked)) return shrink_end(&s), asked;
   u32 before = hlo_instr_count(s.best.m);
   repl_values known = {0};
   hs_status st = s.valid ? repl_inputs(c) : HS_GOOD;

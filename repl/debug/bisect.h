@@ -37,6 +37,9 @@ typedef struct bisect_trial {
 
 // The condition that a word names; false when it names none.
 bool bisect_condition(const char *word, bisect_kind *kind, const char **changes);
+// Whether a word begins like a pipeline: with a pass, a pipeline or fix(. What it is beyond that,
+// parsing says.
+bool bisect_is_pipeline(const repl_cmd *, const char *word);
 // Judges t->m. *wrong says why it is bad (hs_alloc'ed, the caller's to free); NULL when it is good.
 // A bad verdict must be given by the majority of several executions; conditions that only inspect
 // the module are judged once. Fails on an interrupt, or when a file cannot be written.

@@ -49,15 +49,24 @@ hlo_module *cut_computation(const hlo_module *from, const hlo_computation *comp)
   return m;
 }
 
-void cut_clean(hlo_module *m) {
-  hlo_computation *c = m->entry;
+// In called computations only what has no effect.
+static void remove_unused(hlo_computation *c) {
+  bool entry = c == c->module->entry;
   for (bool again = true; again;) {  // the list need not be in operands-first order
     again = false;
     for (hlo_instr *i = c->last, *p; i; i = p) {
       p = i->prev;
-      if (i != c->root && i->opcode != HLO_PARAMETER && !i->nuses) hlo_remove(i), again = true;
+      if (i == c->root || i->opcode == HLO_PARAMETER || i->nuses) continue;
+      if (!entry && (!hlo_is_removable(i) || hlo_is_controlled(i))) continue;
+      hlo_remove(i);
+      again = true;
     }
   }
+}
+
+void cut_clean(hlo_module *m) {
+  hlo_for_each_comp(k, m) remove_unused(k);
+  hlo_computation *c = m->entry;
   for (u32 k = c->nparams; k-- > 0;)
     if (!c->params[k]->nuses && c->params[k] != c->root) hlo_remove_parameter(c, k);
   cut_drop_uncalled(m);

@@ -36,6 +36,15 @@ bool bisect_condition(const char *word, bisect_kind *kind, const char **changes)
   return false;
 }
 
+bool bisect_is_pipeline(const repl_cmd *c, const char *w) {
+  const char *name = hs_arena_strndup(c->scratch, w, strcspn(w, " ,({"));
+  bool known = pass_find(c->s->passes, name) || pipeline_find(c->s->passes, name) ||
+               strcmp(name, "fix") == 0;
+  for (size_t k = 0; k < c->s->pipelines.n; k++)
+    known |= strcmp(c->s->pipelines.v[k].name, name) == 0;
+  return known;
+}
+
 hs_status bisect_time(const backend *be, backend_exe *exe, u32 nargs, hlo_literal *const *args,
                       double *seconds) {
   backend_run_options o = {

@@ -61,7 +61,7 @@ static hs_status run_pipeline(shrink_search *s, char **why) {
   o.verify = s->t.kind != BISECT_INVALID;
   o.registry = s->t.c->s->passes;
   o.own = &s->t.c->s->pipelines;
-  hs_status st = pipeline_run(s->t.m, s->pipeline, &o, NULL);
+  hs_status st = shrink_pipeline_run(s, s->t.m, &o);
   if (!hs_ok(st) && st.err->code == HS_E_PASS && s->t.kind == BISECT_CRASH) {
     *why = hs_strdup(st.err->message);
     hs_status_drop(st);
@@ -273,14 +273,18 @@ static hs_status search(shrink_search *s) {
   bool kept, progress = true;
   shrink_case x = case_of(hlo_module_clone(s->best.m, NULL));
   cut_drop_result_attrs(x.m);
-  HS_TRY(try(s, x, "dropping what the program does not use", &kept));
+  hs_status st = shrink_passes(s);
+  if (hs_ok(st)) st = try(s, x, "dropping what the program does not use", &kept);
+  else shrink_case_free(&x);
+  HS_TRY(st);
   HS_TRY(find_prefix(s));
   while (progress) {
     progress = false;
     for (u32 k = 0; k < shrink_edit_count; k++)
       if (s->valid || !shrink_edits[k].valid) HS_TRY(run_edit(s, &shrink_edits[k], &progress));
   }
-  return s->best.nargs == s->best.m->entry->nparams ? simplify_values(s) : HS_GOOD;
+  if (s->best.nargs == s->best.m->entry->nparams) HS_TRY(simplify_values(s));
+  return shrink_passes(s);
 }
 
 hs_status shrink_run(shrink_search *s) {
@@ -306,4 +310,5 @@ void shrink_end(shrink_search *s) {
   shrink_case_free(&s->best);
   hs_free(s->fault);
   hs_free(s->likeness);
+  shrink_pipeline_free(s);
 }

@@ -32,12 +32,21 @@ void shrink_to_prefix(hlo_module *, u32 n);
 // How many instructions that order has.
 u32 shrink_prefixes(const hlo_module *);
 
+// A pipeline, parsed once for all candidates.
+typedef struct shrink_pipeline {
+  char *text;
+  pipeline_program *program;
+  pipeline_op *fresh;  // its operations as after parsing
+  i64 limit;           // rewrites of each pass; -1: no limit
+} shrink_pipeline;
+
 // The search. The caller fills in the first part; `best` is the smallest case found so far, which
 // still has the fault, also after an error. `valid`: candidates that do not verify are dropped.
 typedef struct shrink_search {
   bisect_trial t;            // its condition, backend, tolerance; m, args and want are the search's
   const backend *reference;  // whose result is right; NULL: the evaluator
-  const char *pipeline;      // run on each candidate before it is judged; NULL: none
+  // run on each candidate before it is judged (shrink_pipeline_set); NULL: none. Owned by `passes`.
+  const char *pipeline;
   const repl_values *known;  // values by name: arguments for parameters that stand for them
   bool valid;
   u64 seed;
@@ -48,10 +57,19 @@ typedef struct shrink_search {
   u32 tried, kept;  // candidates judged; those that still had the fault
   bool out_of_time;
   // ---- the search's own
+  shrink_pipeline passes;
   u64 begin, end;   // ns
   double judged_s;  // how long the first verdict took
   char *likeness;   // of the fault: verdicts with another one do not count
 } shrink_search;
+
+// Sets the pipeline. Fails when the text is none.
+hs_status shrink_pipeline_set(shrink_search *, const char *text);
+// Runs it on a module, with its limit of rewrites.
+hs_status shrink_pipeline_run(shrink_search *, hlo_module *, pass_run_options *);
+void shrink_pipeline_free(shrink_search *);
+// Makes the pipeline shorter while the best case has the fault. E_DEADLINE when the time is up.
+hs_status shrink_passes(shrink_search *);
 
 // Whether the case has the fault of the search (any fault, for the first one): *why says which
 // (the caller's to free), NULL when it has none or another one. Fails on Ctrl-C only.

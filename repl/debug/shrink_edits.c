@@ -201,6 +201,8 @@ static bool apply_settle(hlo_module *m, u32 from, u32 to) {
     hlo_literal *one;
     const hlo_shape *s = l.v[k]->shape;
     if (!hlo_shape_is_array(s) || s->elements > MOST_CONSTANT || hlo_shape_is_dynamic(s)) continue;
+    // an unused parameter of a called computation stays, and has nothing to give up
+    if (hlo_is(l.v[k], HLO_CONSTANT) || (!l.v[k]->nuses && !hlo_is_root(l.v[k]))) continue;
     hs_status st = hlo_input_by_words(s, "ones", 0, &one);
     if (hs_ok(st)) {
       hlo_instr *c = hlo_add_constant(l.v[k]->parent, one, NULL);
