@@ -270,6 +270,9 @@ static bool neutral(mlir_reader *R, mlir_op *op) {
     case HLO_ADD:
       if (x->shape && x->shape->dtype != HLO_PRED && mlir_is_number(R, x, 0)) return same_as(op, y);
       break;
+    case HLO_SUBTRACT:
+      if (k && mlir_is_number(R, x, 0)) return same_as(op, y);
+      break;
     case HLO_MULTIPLY:
       if (x->shape && x->shape->dtype != HLO_PRED && mlir_is_number(R, x, 1)) return same_as(op, y);
       break;

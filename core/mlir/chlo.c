@@ -23,7 +23,6 @@ DEFINE_UNARY(negate, HLO_NEGATE)
 DEFINE_UNARY(flr, HLO_FLOOR)
 DEFINE_UNARY(natural_log, HLO_LOG)
 DEFINE_UNARY(log_1p, HLO_LOG1P)
-DEFINE_BINARY(sub, HLO_SUBTRACT)
 DEFINE_BINARY(quo, HLO_DIVIDE)
 DEFINE_COMPARE(lt, LT)
 DEFINE_COMPARE(le, LE)
@@ -31,22 +30,27 @@ DEFINE_COMPARE(gt, GT)
 DEFINE_COMPARE(eq, EQ)
 DEFINE_COMPARE(ne, NE)
 static val choose(val p, val a, val b) { return hlo_build_select(p, a, b); }
-// A constant of the function, one for equal ones, made where MLIR's folder would find it.
-static val number(mlir_reader *R, val like, double v) {
+// A constant of the function, one for equal ones, as MLIR's folder leaves them; takes the literal.
+static val constant(mlir_reader *R, val like, hlo_literal *take) {
   const hlo_shape *s = like->shape->logical;
   mlir_op *op = mlir_new_op(R, HS_STR("stablehlo.constant"), R->op->at);
   const mlir_typed type = {s, (mlir_span){0}};
   mlir_set_results(R, op, 1, &type);
-  bool exact = hlo_dtype_is_integer(s->dtype);
-  mlir_make_constant(R, op,
-                     exact ? hlo_literal_scalar_i64(R->ctx, s->dtype, (i64)v)
-                           : hlo_literal_scalar_f64(R->ctx, s->dtype, v));
+  double v = hlo_literal_f64(take, 0);
+  mlir_make_constant(R, op, take);
   mlir_share_constant(R, op);
   const hlo_metadata *meta = R->meta;
   val i = mlir_value_instr(R, &op->res[0]);
   R->meta = meta;
   // running out of memory has been recorded
   return i ? i : hlo_build_full(like->parent, s, v);
+}
+static val integer(mlir_reader *R, val like, i64 v) {
+  return constant(R, like, hlo_literal_scalar_i64(R->ctx, like->shape->dtype, v));
+}
+static val number(mlir_reader *R, val like, double v) {
+  if (hlo_dtype_is_integer(like->shape->dtype)) return integer(R, like, (i64)v);
+  return constant(R, like, hlo_literal_scalar_f64(R->ctx, like->shape->dtype, v));
 }
 static bool is_number(val a) {
   return a->opcode == HLO_CONSTANT ||
@@ -55,6 +59,12 @@ static bool is_number(val a) {
 // A constant comes last, and 1 times something is that.
 static val commuting(hlo_opcode op, val a, val b) {
   return is_number(a) && !is_number(b) ? hlo_build_binary(op, b, a) : hlo_build_binary(op, a, b);
+}
+// x - 0 is x
+static val sub(val a, val b) {
+  const hlo_literal *l =
+      is_number(b) ? hlo_constant_value(b->noperands ? hlo_operand(b, 0) : b) : NULL;
+  return l && hlo_literal_is_all_f64(l, 0) ? a : hlo_build_binary(HLO_SUBTRACT, a, b);
 }
 static val add(val a, val b) { return commuting(HLO_ADD, a, b); }
 static val mul(val a, val b) { return commuting(HLO_MULTIPLY, a, b); }
@@ -364,7 +374,8 @@ static val next_after(mlir_reader *R, const val *in) {
   hlo_dtype t = width == 16 ? HLO_S16 : width == 32 ? HLO_S32 : HLO_S64;
   val a = bits(x, t), b = bits(y, t);
   val nan = either(ne(x, x), ne(y, y)), one = number(R, a, 1), zero = number(R, a, 0);
-  val sign = number(R, a, -ldexp(1, (int)width - 1)), rest = hlo_build_unary(HLO_NOT, sign);
+  i64 highest = (i64)((u64)-1 >> 1) >> (64 - width);
+  val sign = integer(R, a, -highest - 1), rest = integer(R, a, highest);
   val size_a = both(a, rest), size_b = both(b, rest);
   val sign_a = both(a, sign), sign_b = both(b, sign);
   val down = either(gt(size_a, size_b), ne(sign_a, sign_b));

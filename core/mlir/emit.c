@@ -23,11 +23,11 @@ void mlir_bind(mlir_reader *R, mlir_value *v, hlo_instr *i) {
   v->now = i;
 }
 
-// A literal of equal elements is a broadcast of one.
+// A literal of several equal elements is a broadcast of one.
 hlo_instr *mlir_constant(mlir_reader *R, hlo_literal *take) {
   const hlo_shape *s = take->shape;
   hlo_instr *i;
-  if (s->rank && !R->opt.as_written && hlo_literal_is_splat(take)) {
+  if (s->elements > 1 && !R->opt.as_written && hlo_literal_is_splat(take)) {
     hlo_literal *one;
     if (!hlo_lex_status(RX, hlo_literal_new(hlo_shape_scalar(R->ctx, s->dtype), &one), R->op->at))
       return hlo_literal_unref(take), NULL;
@@ -58,7 +58,13 @@ hlo_instr *mlir_value_instr(mlir_reader *R, mlir_value *v) {
       mlir_fail(R, HS_E_NO_HLO, "%.*s has no form in HLO", (int)HS_MIN(v->type.n, 80u), v->type.p);
     return NULL;
   }
-  hlo_instr *i = mlir_constant(R, hlo_literal_ref(l));
+  hlo_literal *take = hlo_literal_ref(l);
+  if (l->shape->logical != v->shape && v->shape->elements == 1) {
+    hlo_literal_unref(take);
+    if (!hlo_lex_status(RX, hlo_literal_new(v->shape, &take), d->at)) return NULL;
+    memcpy(take->data, l->data, take->bytes);
+  }
+  hlo_instr *i = mlir_constant(R, take);
   // as written a constant is where it stands
   if (i && i->shape->logical != v->shape) {
     hlo_attr none = mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 0, NULL);

@@ -199,6 +199,13 @@ static void test_folding(void **state) {
           " return %6, %1 : tensor<2x3xi32>, tensor<i32> }",
           "Arg_0 = s32[2,3]{1,0} parameter(0)\nconstant = s32[] constant(42)\n"
           "tuple = (s32[2,3]{1,0}, s32[]) tuple(Arg_0, constant)\n");
+  becomes("func.func @main(%a: tensor<1xf32>) -> tensor<1xf32> {\n"
+          " %c = stablehlo.constant dense<0.0> : tensor<1xf32>\n"
+          " %d = stablehlo.constant dense<2.0> : tensor<1xf32>\n"
+          " %0 = stablehlo.subtract %a, %c : tensor<1xf32>\n"
+          " %1 = stablehlo.multiply %d, %0 : tensor<1xf32>\n return %1 : tensor<1xf32> }",
+          "Arg_0 = f32[1]{0} parameter(0)\nconstant = f32[1]{0} constant({2})\n"
+          "multiply = f32[1]{0} multiply(Arg_0, constant)\n");
   becomes("func.func @main() -> tensor<2x3xi32> {\n"
           " %0 = stablehlo.iota dim = 1 : tensor<2x3xi32>\n return %0 : tensor<2x3xi32> }",
           "iota = s32[3]{0} iota(), iota_dimension=0\n"
@@ -315,7 +322,7 @@ static void test_chlo(void **state) {
     u32 n;
   } cases[] = {{"lgamma", "%a", HLO_DIVIDE, 10},       {"digamma", "%a", HLO_DIVIDE, 20},
                {"erfc", "%a", HLO_SELECT, 4},          {"erf_inv", "%a", HLO_SELECT, 11},
-               {"bessel_i1e", "%a", HLO_SUBTRACT, 28}, {"zeta", "%a, %a", HLO_POWER, 11},
+               {"bessel_i1e", "%a", HLO_SUBTRACT, 24}, {"zeta", "%a, %a", HLO_POWER, 11},
                {"polygamma", "%a, %a", HLO_POWER, 11}, {"next_after", "%a, %a", HLO_SELECT, 5}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hs_buf b = {0};
