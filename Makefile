@@ -50,7 +50,7 @@ $(B)/config.mk: scripts/probe.sh Makefile
 	@mkdir -p $(B)
 	@EDITLINE=$(EDITLINE) CC="$(CC)" sh scripts/probe.sh $@
 
-SRC_core     := $(wildcard core/*.c core/*/*.c)
+SRC_core     := $(wildcard core/*.c core/*/*.c core/*/*/*.c)
 SRC_passes   := $(wildcard passes/*.c passes/*/*.c)
 SRC_backends := $(filter-out backends/emit/% backends/gpu/emu/%,$(wildcard backends/*.c backends/*/*.c backends/*/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c backends/emit/*/*.c backends/gpu/emu/*.c))
 SRC_profiler := $(wildcard profiler/*.c)

@@ -2,7 +2,6 @@
 #include "core/mlir/rules.h"
 
 #include "core/infer/build.h"
-#include "core/mlir/print.h"
 
 // Operands as they are, attributes by the row.
 static hlo_instr *emit_with(mlir_reader *R, mlir_op *op, u32 n, hlo_instr *const *in,

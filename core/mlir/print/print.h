@@ -1,5 +1,5 @@
 // print.h — StableHLO text out, private to core/mlir: print.c has the module, functions, regions
-// and values, print_op.c what is particular about operations, print_attr.c types and attributes.
+// and values, op.c what is particular about operations, attr.c types and attributes.
 #ifndef HLO_MLIR_PRINT_H
 #define HLO_MLIR_PRINT_H
 
@@ -32,7 +32,7 @@ const char *print_one(mlir_printer *, const hlo_instr *);
 const char *print_part(mlir_printer *, const hlo_instr *, u32 k);
 void print_indent(mlir_printer *);
 
-// ---- print_attr.c -------------------------------------------------------------------------------
+// ---- attr.c -------------------------------------------------------------------------------------
 bool print_type(mlir_printer *, const hlo_instr *, const hlo_shape *);
 bool print_literal(mlir_printer *, const hlo_instr *, const hlo_literal *);
 void print_string(hs_buf *, hs_str);
@@ -46,7 +46,7 @@ void print_comma(hs_buf *);
 // The attributes that every operation may have, {..} or nothing.
 bool print_common(mlir_printer *, const hlo_instr *, hs_buf *);
 
-// ---- print_op.c ---------------------------------------------------------------------------------
+// ---- op.c ---------------------------------------------------------------------------------------
 // An operation in the making: its attributes and regions, operands and results.
 typedef struct print_op {
   const char *name;

@@ -1,5 +1,5 @@
-// print_attr.c — types, constants and attributes as StableHLO's text has them.
-#include "core/mlir/print.h"
+// attr.c — types, constants and attributes as StableHLO's text has them.
+#include "core/mlir/print/print.h"
 
 #include <ctype.h>
 #include <math.h>

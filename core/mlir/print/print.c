@@ -4,7 +4,7 @@
 //
 // HLO's loops and operations with several results work on tuples, StableHLO's on lists of values: a
 // tuple is named by its elements as long as nobody needs it whole (print_value).
-#include "core/mlir/print.h"
+#include "core/mlir/print/print.h"
 
 #include "core/mlir/mlir.h"
 

@@ -1,6 +1,6 @@
-// print_op.c — what an operation's row in ops.def does not say of its text: attributes that are
+// op.c — what an operation's row in ops.def does not say of its text: attributes that are
 // structs, operands that HLO keeps as attributes or in tuples, and regions.
-#include "core/mlir/print.h"
+#include "core/mlir/print/print.h"
 
 const mlir_dot_algorithm mlir_dot_algorithms[] = {
     {HLO_ALGORITHM_F16_F16_F16, "f16", "f16", 1},
