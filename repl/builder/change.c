@@ -201,10 +201,16 @@ static hs_status delete_comp(repl_cmd *c, hlo_computation *comp) {
 }
 
 hs_status cmd_delete(repl_cmd *c) {
+  hlo_instr *i;
+  hlo_computation *comp;
+  // All names first: looking for one that is not there visits other versions, which a module with
+  // edits cannot.
+  for (u32 k = 0; k < c->args.npos; k++) HS_TRY(repl_arg_object(c, k, &i, &comp));
   for (u32 k = 0; k < c->args.npos; k++) {
-    hlo_instr *i;
-    hlo_computation *comp;
-    HS_TRY(repl_arg_object(c, k, &i, &comp));
+    i = hlo_find_instr(c->m, repl_arg(c, k) + (*repl_arg(c, k) == '%'));
+    comp = i ? NULL : repl_find_comp(c->m, repl_arg(c, k));
+    if (!i && !comp) i = repl_find_instr(c->m, repl_arg(c, k));
+    if (!i && !comp) continue;  // named twice
     HS_TRY(i ? delete_instr(c, i) : delete_comp(c, comp));
   }
   repl_json_int(c->doc, "instructions", hlo_instr_count(c->m));
