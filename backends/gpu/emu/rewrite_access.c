@@ -65,7 +65,8 @@ static LLVMValueRef find_object(rewrite *r, LLVMValueRef p, emu_site *s) {
       if (var->dynamic) return NULL;
       s->object = var->name;
       s->object_bytes = var->bytes;
-      return p;
+      // still itself where the pointer is made in a block that comes later in the text
+      return LLVMIsAConstant(p) ? rw_constant(r, p) : p;
     }
     if (LLVMIsAAllocaInst(p)) {
       s->space = EMU_LOCAL;

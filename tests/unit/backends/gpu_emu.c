@@ -151,6 +151,18 @@ static void transpose(void **state) {
   for (u32 k = 0; k < 1024; k++) assert_true(y[k] == x[k % 32 * 32 + k / 32]);
 }
 
+static void blocks_in_any_order(void **state) {
+  (void)state;
+  u32 x[64], y[64] = {0};
+  for (u32 k = 0; k < 64; k++) x[k] = 3 * k;
+  runs(&(trial){.name = "block_order",
+                .threads = 64,
+                .nbuffers = 2,
+                .buffers = {x, y},
+                .bytes = {sizeof x, sizeof y}});
+  assert_memory_equal(x, y, sizeof x);
+}
+
 static void dynamic_shared_memory(void **state) {
   (void)state;
   u32 y[64];
@@ -462,6 +474,7 @@ int main(void) {
       cmocka_unit_test(three_dimensions),
       cmocka_unit_test(reduction),
       cmocka_unit_test(transpose),
+      cmocka_unit_test(blocks_in_any_order),
       cmocka_unit_test(dynamic_shared_memory),
       cmocka_unit_test(warps),
       cmocka_unit_test(atomics),
