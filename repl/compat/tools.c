@@ -284,8 +284,9 @@ int compat_hlo_translate(const compat_tool *t, const compat_args *a, repl_sessio
     return complain(t, "the file holds several modules", "--split-input-file takes each");
   if (out && strcmp(out, "-") == 0) out = NULL;
   if (out && access(out, F_OK) == 0 && truncate(out, 0) != 0) return complain(t, out, NULL);
+  bool to_mlir = compat_on(t, a, "hlo-to-mlir", false);
   char *line = hs_format(
-      "print%s%s%s%s",
+      "print%s%s%s%s%s", to_mlir ? " --stablehlo" : "",
       compat_on(t, a, "print-layouts", true) ? "" : " --without=include_layout_in_shapes",
       compat_on(t, a, "print-large-constants", false) ? " --with=print_large_constants" : "",
       compat_on(t, a, "print-sugar", true) ? "" : " --without=syntax_sugar_async_ops",
