@@ -181,7 +181,7 @@ bench: all benches  ## speed: of loading, beside real XLA when `make peers` was 
 	@B=$(B) sh bench/run
 peers:  ## real XLA (jaxlib and two PJRT plug-ins) into build/peers, to compare with
 	@sh scripts/peers.sh
-XLA_TOOLS = $(shell sed -n 's/^TOOL([a-z_]*, "\([^"]*\)".*/\1/p' repl/compat/compat.def)
+XLA_TOOLS = $(shell sed -n 's/^TOOL.[a-z_]*, "\([^"]*\)".*/\1/p' repl/compat/compat.def)
 SHARE = $(DESTDIR)$(PREFIX)/share
 install: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so  ## into $(DESTDIR)$(PREFIX): the program, links with the names of XLA's tools, manual page, completion, examples, libhlosh, the PJRT plug-in
 	$(B)/hlosh -c 'help --man' > $(B)/hlosh.1
