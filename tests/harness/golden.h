@@ -21,7 +21,7 @@ typedef struct golden {
 typedef struct golden_bounds {
   double sum_abs, trans_max, product_max;
   double complex_units;  // of complex products and quotients, in units of the last place
-  bool lowacc, trans, divide, sums;
+  bool lowacc, trans, divide, sums, lapack;
 } golden_bounds;
 // What the observer gathers while the module runs; value_max by instruction id, n of them.
 typedef struct golden_watch {
