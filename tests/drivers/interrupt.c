@@ -64,8 +64,8 @@ static bool wait_prompt(int ms, int *version) {
   }
 }
 
-// A comment with a number of its own is typed, and the prompt behind its echo is waited for: one that
-// comes late, of a Ctrl-C that met the prompt, is not mistaken for the end of the next command.
+// A comment with a number of its own is typed, and the prompt behind its echo is waited for: one
+// that comes late, of a Ctrl-C that met the prompt, is not mistaken for the next command's end.
 static bool in_step(int *version) {
   static unsigned number;
   char mark[24];

@@ -133,8 +133,8 @@ static i64 elements_of(const hlo_shape *s) {
   return hlo_shape_is_array(s) ? HS_MAX(s->elements, 1) : 1;
 }
 
-// LAPACK adds in an order of the machine's: OpenBLAS has other kernels for other processors, and one
-// program gives other last bits with each (OPENBLAS_CORETYPE shows it).
+// LAPACK adds in an order of the machine's: OpenBLAS has other kernels for other processors, and
+// one program gives other last bits with each (OPENBLAS_CORETYPE shows it).
 static bool is_lapack(const hlo_instr *i) {
   hs_str target =
       hlo_is(i, HLO_CUSTOM_CALL) ? hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET) : (hs_str){0};
