@@ -9,9 +9,9 @@
 // What differs. A compile request begins with what `describe` appends, and goes on as serve.h says;
 // the other requests, and all replies, are the same.
 typedef struct cpu_client {
-  const char *name;                 // of the backend
-  u32 compile, run, dump, release;  // kinds of requests: WORKER_REQ_*
-  bool device;                      // the worker that may use devices, not the confined one
+  const char *name;  // of the backend
+  u32 compile;       // kind of its request to compile: WORKER_REQ_*
+  bool device;       // the worker that may use devices, not the confined one
   hs_status (*describe)(const backend_options *, hs_buf *);  // NULL: nothing
   bool (*ends)(hs_status);  // whether the worker cannot go on after this error; NULL: it can
 } cpu_client;

@@ -184,8 +184,8 @@ void cpu_client_release(backend_exe *e) {
   if (!e) return;
   worker *w = worker_of(e);
   if (e->generation && worker_pid(w) && worker_generation(w) == e->generation)
-    hs_status_drop(worker_call(w, "releasing", e->client->release, &e->id, sizeof e->id, NULL, 0,
-                               10, NULL, NULL));
+    hs_status_drop(worker_call(w, "releasing", WORKER_REQ_PROGRAM_RELEASE, &e->id, sizeof e->id,
+                               NULL, 0, 10, NULL, NULL));
   worker_shm_free(&e->constants);
   hs_buf_free(&e->request);
   hs_arena_free(&e->arena);
@@ -265,7 +265,7 @@ hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   int fds[2] = {in.fd, results ? results->shm.fd : -1};
   void *reply = NULL;
   size_t n = 0;
-  s = ended_by(e, worker_call(worker_of(e), "running", e->client->run, req.p, req.n, fds,
+  s = ended_by(e, worker_call(worker_of(e), "running", WORKER_REQ_PROGRAM_RUN, req.p, req.n, fds,
                               results ? 2 : 1, e->deadline_s, &reply, &n));
   hs_buf_free(&req);
   worker_shm_free(&in);
@@ -286,7 +286,7 @@ static hs_status ask_dump(backend_exe *e, const char *what, void **reply, size_t
   hs_buf req = {0};
   wire_put_i64(&req, (i64)e->id);
   wire_put_str(&req, what);
-  hs_status s = worker_call(worker_of(e), "dumping", e->client->dump, req.p, req.n, NULL, 0,
+  hs_status s = worker_call(worker_of(e), "dumping", WORKER_REQ_PROGRAM_DUMP, req.p, req.n, NULL, 0,
                             e->deadline_s, reply, n);
   hs_buf_free(&req);
   return s;
@@ -323,9 +323,6 @@ hs_status cpu_client_dump(backend_exe *e, const char *what, hs_buf *out) {
 static const cpu_client client = {
     .name = "cpu",
     .compile = WORKER_REQ_CPU_COMPILE,
-    .run = WORKER_REQ_CPU_RUN,
-    .dump = WORKER_REQ_CPU_DUMP,
-    .release = WORKER_REQ_CPU_RELEASE,
 };
 
 static hs_status cpu_compile(const hlo_module *m, const backend_options *o, backend_exe **out) {

@@ -1,31 +1,54 @@
-// serve.h — the parts of serve.c that the handlers of other backends share (client.h has their
-// shell's side): reading a compile request, answering it, arguments and results in their blocks.
+// serve.h — programs in the worker: what serve.c does for all of them, and what each kind (for
+// the cpu, for a device) brings of its own. client.h has the shell's side.
 #ifndef CPU_SERVE_H
 #define CPU_SERVE_H
 
 #include "backends/cpu/cpu.h"
 #include "backends/serve.h"
 
-// A compile request without what a client puts before it: the program's number, threads, options
-// (u32: per_instruction, plan_only, one_device, no_contract), the module's text, its constants.
-typedef struct cpu_request {
+typedef struct served_kind served_kind;
+
+// A program that was compiled, by the number that the shell gave it.
+typedef struct served {
+  const served_kind *kind;
   u64 id;
   u32 threads;
-  cpu_lower_options options;
   hlo_ctx *ctx;
   hlo_module *m;
-  double cpu0;  // when it began: processor and wall clock
-  u64 t0;
-} cpu_request;
-// Reads the module, with its constants from the shared block. After an error too, the caller frees
-// m and ctx.
-hs_status cpu_request_read(wire_reader *, const serve_map *constants, cpu_request *out);
-// The answer: times, sizes, and the table of kernels. kind: of a step, NULL: as on the cpu.
-void cpu_request_answer(const cpu_request *, const cpu_program *,
-                        const char *(*kind)(const cpu_step *), hs_buf *reply);
-const char *cpu_step_kind_text(const cpu_step *);  // "row-reduce", "sort (radix)", "evaluator"
+  cpu_program *p;      // its lowering, whatever it runs on
+  void *own;           // of its kind
+  double dispatch_ms;  // of one run; -1: not measured
+} served;
 
-// Where each of n leaves begins in a block; the end is the last of n + 1 numbers.
-void cpu_leaf_offsets(u32 n, const hlo_shape *const *leaf, size_t *at);
+// Functions marked "or NULL" may be missing.
+struct served_kind {
+  // Lowers m: sets p and own. options: what the request began with (serve_compile).
+  hs_status (*build)(served *, const cpu_lower_options *, const void *options);
+  const char *(*step_text)(const cpu_step *);  // "row-reduce", "sort (radix)", "evaluator"
+  void (*free)(served *);                      // p and own, after an error of build too
+  hs_status (*ready)(const served *);          // whether it can run here
+  // An argument's or result's leaf from or to its row-major bytes.
+  hs_status (*place)(served *, u32 arg, const char *from);
+  hs_status (*placed)(served *);  // waits until all arguments are there; or NULL
+  hs_status (*fetch)(served *, u32 result, char *to);
+  hs_status (*run)(served *, double *ms);  // once, by its own clock
+  // Times of single kernels: runs `once` for about so many seconds. The recording is the caller's.
+  hs_status (*record)(served *, double seconds, serve_once *once, void *arg, prof_recording **);
+  double (*dispatch_ms)(const served *);  // what starting a run's kernels costs; or NULL
+  i64 (*mapped_bytes)(const served *);    // of its memory, if not the plan's sum; or NULL
+  // Appends what is asked for; of "schedule" the steps stand there already.
+  hs_status (*dump)(served *, const char *what, hs_buf *);
+};
+
+// A compile request from where the fields of its kind end; they are in options.
+hs_status serve_compile(const served_kind *, const void *options, wire_reader *, const int *fds,
+                        u32 nfds, hs_buf *reply);
+
+const char *cpu_step_kind_text(const cpu_step *);
+
+// ---- record.c -----------------------------------------------------------------------------------
+hs_status cpu_record(served *, double seconds, serve_once *once, void *arg, prof_recording **);
+// An estimate: an empty parallel loop per parallel kernel, 5 ns (an indirect call) per other one.
+double cpu_dispatch_ms(const served *);
 
 #endif

@@ -77,9 +77,6 @@ static bool device_is_lost(hs_status s) {
 static const cpu_client device = {
     .name = "gpu",
     .compile = WORKER_REQ_GPU_COMPILE,
-    .run = WORKER_REQ_GPU_RUN,
-    .dump = WORKER_REQ_GPU_DUMP,
-    .release = WORKER_REQ_GPU_RELEASE,
     .device = true,
     .describe = describe_device,
     .ends = device_is_lost,
@@ -87,9 +84,6 @@ static const cpu_client device = {
 static const cpu_client emulated = {
     .name = "gpu-emulated",
     .compile = WORKER_REQ_GPU_COMPILE,
-    .run = WORKER_REQ_GPU_RUN,
-    .dump = WORKER_REQ_GPU_DUMP,
-    .release = WORKER_REQ_GPU_RELEASE,
     .describe = describe_emulated,
     .ends = device_is_lost,
 };

@@ -1,88 +1,36 @@
-// serve.c — worker side of the gpu backends: programs by number; compile, run, dump, release.
+// serve.c — worker side of the gpu backends: what a program for a device adds to those of the cpu
+// (backends/cpu/serve.h): how it is built, its arguments and results moved, run and recorded.
 //
-// The requests are the cpu backend's (backends/cpu/serve.h), with what gpu.c puts before them. One
-// table holds the programs of both sorts; a process has only one of them (the emulator lives in the
-// confined worker, a device in a worker of its own).
+// A process has programs of one sort only: the emulator lives in the confined worker, a device in a
+// worker of its own.
 #include "backends/gpu/gpu.h"
 
-worker_handler gpu_serve_compile, gpu_serve_run, gpu_serve_dump, gpu_serve_release;
+worker_handler gpu_serve_compile;
 
 #if HAVE_LLVM
 
-typedef struct served {
-  u64 id;
-  u32 threads;
-  hlo_ctx *ctx;
-  hlo_module *m;
-  gpu_program *g;
-} served;
-
-static HS_VEC(served *) programs;
-
-static served *find(u64 id) {
-  for (size_t k = 0; k < programs.n; k++)
-    if (programs.v[k]->id == id) return programs.v[k];
-  return NULL;
-}
-
-static void free_served(served *s) {
-  gpu_program_free(s->g);
-  hlo_module_free(s->m);
-  if (s->ctx) hlo_ctx_free(s->ctx);
-  hs_free(s);
-}
-
-// ---- compile ------------------------------------------------------------------------------------
-
-static hs_status build(served *s, wire_reader *r, const serve_map *constants, hs_buf *reply) {
-  gpu_options o = {.emulated = wire_get_u32(r)};
-  o.load = wire_get_u32(r);
-  o.sm = wire_get_u32(r);
-  hs_str driver = wire_get_str(r);
-  cpu_request q;
-  hs_status st = cpu_request_read(r, constants, &q);
-  s->id = q.id, s->threads = q.threads, s->ctx = q.ctx, s->m = q.m;
-  HS_TRY(st);
-  worker_doing = "lowering";
-  cpu_par_begin(s->threads);
-  q.options.threads = cpu_par_threads();
-  char *path = driver.n ? hs_format("%.*s", (int)driver.n, driver.p) : NULL;
-  o.driver = path;
-  st = gpu_program_new(s->m, &q.options, &o, &s->g);
-  hs_free(path);
-  cpu_par_end();
-  HS_TRY(st);
-  cpu_request_answer(&q, s->g->p, gpu_step_kind, reply);
+static hs_status build(served *s, const cpu_lower_options *o, const void *options) {
+  gpu_program *g = NULL;
+  HS_TRY(gpu_program_new(s->m, o, options, &g));
+  s->own = g;
+  s->p = g->p;
   return HS_GOOD;
 }
 
-hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds,
-                            hs_buf *reply) {
-  if (nfds != 1) return hs_fail(HS_E_INTERNAL, "compile request without constants");
-  serve_map constants = {0};
-  HS_TRY(serve_map_fd(fds[0], false, &constants));
-  wire_reader r = {payload, n, false};
-  served *s = hs_calloc(1, sizeof *s);
-  hs_status st = build(s, &r, &constants, reply);
-  serve_unmap(&constants);
-  if (!hs_ok(st)) free_served(s);
-  else hs_vec_push(&programs, s);
-  return st;
+static void free_program(served *s) { gpu_program_free(s->own); }
+
+static hs_status ready(const served *s) {
+  const gpu_program *g = s->own;
+  if (g->dev) return gpu_device_use(g->dev);
+  return hs_with_note(
+      hs_fail(HS_E_DEVICE, "the program is compiled for sm_%u, and no such device is here", g->sm),
+      "`dump ptx` and `dump sass` show the code; `backend gpu-emulated` runs it on this CPU");
 }
 
-// ---- run ----------------------------------------------------------------------------------------
-
-typedef struct run_request {
-  served *s;
-  serve_map args;
-  size_t *from;  // offset of each argument leaf in the shared block
-} run_request;
-
 // A leaf of the shared block to its place on the device, in the order that its shape asks for.
-static hs_status place_argument(const run_request *x, u32 k) {
-  const gpu_program *g = x->s->g;
+static hs_status place_argument(served *p, u32 k, const char *from) {
+  const gpu_program *g = p->own;
   const hlo_shape *s = g->p->arg_shape[k];
-  const char *from = x->args.p + x->from[k];
   size_t n = block_leaf_bytes(s);
   cuda_ptr to = g->memory + g->args_at + g->p->arg_offset[k];
   if (n == 0 || !hlo_shape_is_array(s)) return HS_GOOD;
@@ -95,7 +43,8 @@ static hs_status place_argument(const run_request *x, u32 k) {
   return st;
 }
 
-static hs_status fetch_result(const gpu_program *g, u32 k, char *to) {
+static hs_status fetch_result(served *p, u32 k, char *to) {
+  const gpu_program *g = p->own;
   const hlo_shape *s = g->p->out_shape[k];
   size_t n = block_leaf_bytes(s);
   cuda_ptr from = gpu_address(g, g->p->out_value[k]);
@@ -109,86 +58,22 @@ static hs_status fetch_result(const gpu_program *g, u32 k, char *to) {
   return st;
 }
 
-static hs_status timed_run(void *arg, double *ms) {
-  const run_request *x = arg;
-  const gpu_program *g = x->s->g;
-  for (u32 k = 0; k < g->p->nargs; k++)
-    if (g->p->arg_donated[k]) HS_TRY(place_argument(x, k));
-  return gpu_exec_time(x->s->g, ms);
+static hs_status placed(served *s) {
+  const gpu_program *g = s->own;
+  return gpu_check(g->dev, g->dev->d.stream_wait(g->dev->stream), "copying the arguments");
 }
 
-static hs_status run_program(run_request *x, const backend_run_options *o, const serve_map *out,
-                             hs_buf *reply) {
-  gpu_program *g = x->s->g;
-  gpu_device *dev = g->dev;
-  u64 t0 = hs_now_ns();
-  for (u32 k = 0; k < g->p->nargs; k++) HS_TRY(place_argument(x, k));
-  GPU_TRY(dev, dev->d.stream_wait(dev->stream), "copying the arguments");
-  double transfer = (double)(hs_now_ns() - t0) / 1e6, first;
-  HS_TRY(timed_run(x, &first));
-  t0 = hs_now_ns();
-  size_t at = 0;
-  for (u32 k = 0; out->p && k < g->p->nouts; k++) {
-    size_t n = block_leaf_bytes(g->p->out_shape[k]);
-    if (at + n > out->n) return hs_fail(HS_E_INTERNAL, "result block too small");
-    HS_TRY(fetch_result(g, k, out->p + at));
-    at += block_align(n);
-  }
-  transfer += (double)(hs_now_ns() - t0) / 1e6;
-  hs_buf samples = {0};
-  prof_recording *kernels = NULL;
-  hs_status st = serve_measure(o, first, timed_run, x, &samples);
-  if (hs_ok(st) && o->want_kernel_times)
-    st = gpu_record(g, o->max_seconds / 2, timed_run, x, &kernels);
-  if (hs_ok(st)) {
-    const backend_timing t = {.first_ms = first,
-                              .transfer_ms = transfer,
-                              .dispatch_ms = -1,
-                              .runs = (u32)(samples.n / sizeof(double)),
-                              .samples_ms = (double *)(void *)samples.p,
-                              .kernels = kernels};
-    block_put_timing(reply, &t);
-  }
-  hs_buf_free(&samples);
-  prof_recording_free(kernels);
-  return st;
+static hs_status run(served *s, double *ms) { return gpu_exec_time(s->own, ms); }
+
+static hs_status record(served *s, double seconds, serve_once *once, void *arg,
+                        prof_recording **out) {
+  return gpu_record(s->own, seconds, once, arg, out);
 }
 
-static hs_status not_loaded(const gpu_program *g) {
-  return hs_with_note(
-      hs_fail(HS_E_DEVICE, "the program is compiled for sm_%u, and no such device is here", g->sm),
-      "`dump ptx` and `dump sass` show the code; `backend gpu-emulated` runs it on this CPU");
+static i64 mapped_bytes(const served *s) {
+  const gpu_program *g = s->own;
+  return (i64)g->memory_bytes;
 }
-
-// Descriptors: arguments, and results when they are wanted.
-hs_status gpu_serve_run(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
-  wire_reader r = {payload, n, false};
-  served *s = find((u64)wire_get_i64(&r));
-  if (!s || nfds < 1) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
-  if (!s->g->dev) return not_loaded(s->g);
-  HS_TRY(gpu_device_use(s->g->dev));
-  backend_run_options o;
-  wire_get(&r, &o, sizeof o);
-  run_request x = {.s = s};
-  HS_TRY(serve_map_fd(fds[0], false, &x.args));
-  serve_map out = {0};
-  hs_status st = nfds > 1 ? serve_map_fd(fds[1], true, &out) : HS_GOOD;
-  x.from = hs_calloc(s->g->p->nargs + 1, sizeof *x.from);
-  cpu_leaf_offsets(s->g->p->nargs, s->g->p->arg_shape, x.from);
-  if (hs_ok(st) && x.from[s->g->p->nargs] > x.args.n)
-    st = hs_fail(HS_E_INTERNAL, "argument block too small");
-  if (hs_ok(st)) {
-    cpu_par_begin(s->threads);
-    st = run_program(&x, &o, &out, reply);
-    cpu_par_end();
-  }
-  hs_free(x.from);
-  serve_unmap(&x.args);
-  serve_unmap(&out);
-  return st;
-}
-
-// ---- dump and release ---------------------------------------------------------------------------
 
 static void dump_segments(const gpu_program *g, hs_buf *out) {
   if (!g->dev) return;
@@ -198,53 +83,44 @@ static void dump_segments(const gpu_program *g, hs_buf *out) {
   else hs_buf_printf(out, "%u recorded launch sequences\n", n);
 }
 
-hs_status gpu_serve_dump(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) {
-  (void)fds, (void)nfds;
-  wire_reader r = {payload, n, false};
-  served *s = find((u64)wire_get_i64(&r));
-  hs_str what = wire_get_str(&r);
-  if (!s) return hs_fail(HS_E_INTERNAL, "the worker has no such program");
-  if (hs_str_eq(what, HS_STR("plan"))) {
-    prof_memory plan;
-    cpu_plan_of(s->g->p, &plan);
-    plan.mapped_bytes = (i64)s->g->memory_bytes;
-    cpu_plan_put(&plan, reply);
-    prof_memory_free(&plan);
-    return HS_GOOD;
-  }
-  if (hs_str_eq(what, HS_STR("schedule"))) {
-    cpu_dump_schedule(s->g->p, reply);
-    dump_segments(s->g, reply);
-  }
-  if (hs_str_eq(what, HS_STR("ptx"))) return emit_gpu_ptx(s->g->unit, reply);
-  char *z = hs_format("%.*s", (int)what.n, what.p);
-  hs_status st = emit_gpu_dump(s->g->unit, z, reply);
-  hs_free(z);
-  return st;
+static hs_status dump(served *s, const char *what, hs_buf *out) {
+  const gpu_program *g = s->own;
+  if (!strcmp(what, "schedule")) dump_segments(g, out);
+  if (!strcmp(what, "ptx")) return emit_gpu_ptx(g->unit, out);
+  return emit_gpu_dump(g->unit, what, out);
 }
 
-hs_status gpu_serve_release(const void *payload, size_t n, const int *fds, u32 nfds,
+hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds,
                             hs_buf *reply) {
-  (void)fds, (void)nfds, (void)reply;
-  u64 id = serve_program_id(payload, n);
-  for (size_t k = 0; k < programs.n; k++) {
-    if (programs.v[k]->id != id) continue;
-    free_served(programs.v[k]);
-    programs.v[k] = programs.v[--programs.n];
-    break;
-  }
-  return HS_GOOD;
+  static const served_kind kind = {
+      .build = build,
+      .step_text = gpu_step_kind,
+      .free = free_program,
+      .ready = ready,
+      .place = place_argument,
+      .placed = placed,
+      .fetch = fetch_result,
+      .run = run,
+      .record = record,
+      .mapped_bytes = mapped_bytes,
+      .dump = dump,
+  };
+  wire_reader r = {payload, n, false};
+  gpu_options o = {.emulated = wire_get_u32(&r)};
+  o.load = wire_get_u32(&r);
+  o.sm = wire_get_u32(&r);
+  hs_str driver = wire_get_str(&r);
+  char *path = driver.n ? hs_format("%.*s", (int)driver.n, driver.p) : NULL;
+  o.driver = path;
+  hs_status s = serve_compile(&kind, &o, &r, fds, nfds, reply);
+  hs_free(path);
+  return s;
 }
 
 #else
-static hs_status not_built(void) { return hs_fail(HS_E_NOT_BUILT, "this build has no LLVM"); }
-#define HANDLER(name)                                                                      \
-  hs_status name(const void *payload, size_t n, const int *fds, u32 nfds, hs_buf *reply) { \
-    (void)payload, (void)n, (void)fds, (void)nfds, (void)reply;                            \
-    return not_built();                                                                    \
-  }
-HANDLER(gpu_serve_compile)
-HANDLER(gpu_serve_run)
-HANDLER(gpu_serve_dump)
-HANDLER(gpu_serve_release)
+hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds,
+                            hs_buf *reply) {
+  (void)payload, (void)n, (void)fds, (void)nfds, (void)reply;
+  return hs_fail(HS_E_NOT_BUILT, "this build has no LLVM");
+}
 #endif
