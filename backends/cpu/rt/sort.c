@@ -71,17 +71,41 @@ static const hlo_instr *strip(const hlo_instr *i, bool *canonical) {
   return x;
 }
 
+static bool const_is_i64(const hlo_instr *i, i64 v) {
+  return i->opcode == HLO_CONSTANT && hlo_shape_is_scalar(i->shape) &&
+         hlo_constant_value(i)->data && hlo_literal_i64(hlo_constant_value(i), 0) == v;
+}
+
+// XLA's integers for the total order of floats (comparison_expander.cc): select(b < 0, xor(b, the
+// largest), b) of b, the bits of x: gives x. NULL when it is not that.
+static const hlo_instr *ordered_bits(const hlo_instr *i) {
+  if (i->opcode != HLO_SELECT || !hlo_dtype_is_signed(i->shape->dtype)) return NULL;
+  const hlo_instr *p = hlo_operand(i, 0), *x = hlo_operand(i, 1), *b = hlo_operand(i, 2);
+  if (b->opcode != HLO_BITCAST && b->opcode != HLO_BITCAST_CONVERT) return NULL;
+  if (!is_compare(p, HLO_DIRECTION_LT, b) || !const_is_i64(hlo_operand(p, 1), 0)) return NULL;
+  if (x->opcode != HLO_XOR) return NULL;
+  bool second = hlo_operand(x, 1) == b;
+  i64 largest = (i64)(~(u64)0 >> (65 - hlo_dtype_bits(i->shape->dtype)));
+  if (hlo_operand(x, second) != b || !const_is_i64(hlo_operand(x, !second), largest)) return NULL;
+  const hlo_instr *f = hlo_operand(b, 0);
+  return hlo_dtype_is_float(f->shape->dtype) && hlo_shape_is_scalar(f->shape) ? f : NULL;
+}
+
 // A comparison of an operand's two elements: its key; `dir` is that of the comparison with the
 // first element on the left.
 static bool compared(const hlo_instr *r, sort_key *k, i64 *dir) {
   if (r->opcode != HLO_COMPARE) return false;
   bool ca, cb;
-  const hlo_instr *a = strip(hlo_operand(r, 0), &ca), *b = strip(hlo_operand(r, 1), &cb);
+  const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
+  const hlo_instr *float_a = ordered_bits(a), *float_b = ordered_bits(b);
+  bool expanded = float_a && float_b;
+  a = strip(expanded ? float_a : a, &ca);
+  b = strip(expanded ? float_b : b, &cb);
   if (a->opcode != HLO_PARAMETER || b->opcode != HLO_PARAMETER || ca != cb) return false;
   i64 pa = hlo_param_number(a), pb = hlo_param_number(b);
   if (pa / 2 != pb / 2 || pa == pb || !cpu_has_order_key(a->shape->dtype)) return false;
-  bool total =
-      hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) == HLO_COMPARE_TYPE_TOTALORDER;
+  bool total = expanded || hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) ==
+                               HLO_COMPARE_TYPE_TOTALORDER;
   *dir = hlo_attr_int(r, HLO_ATTR_DIRECTION, -1);
   if (pa > pb && *dir == HLO_DIRECTION_LT) *dir = HLO_DIRECTION_GT;
   else if (pa > pb && *dir == HLO_DIRECTION_GT) *dir = HLO_DIRECTION_LT;

@@ -52,6 +52,20 @@ static inline void agrees(const char *text) {
   hlo_module_free(m);
 }
 
+// Whether one of its kernels is of this kind.
+static inline void runs_as(const char *text, const char *kind) {
+  hlo_module *m = parse(text);
+  backend_options o = {.context = backends};
+  backend_exe *e = NULL;
+  explain(cpu->compile(m, &o, &e));
+  const backend_compiled *c = cpu->compiled(e);
+  bool found = false;
+  for (u32 k = 0; k < c->nkernels; k++) found |= strcmp(c->kernels[k].kind, kind) == 0;
+  cpu->release(e);
+  hlo_module_free(m);
+  assert_true(found);
+}
+
 #define MODULE(body) "HloModule t\n" body
 
 #define LT                                                                                 \

@@ -69,6 +69,35 @@ static void zeros(void **st) {
   }
 }
 
+// XLA's optimized modules compare floats in total order by integers made of their bits.
+static void expanded(void **st) {
+  (void)st;
+  static const struct {
+    const char *type, *bits, *largest;
+  } all[] = {{"f32", "s32", "2147483647"},
+             {"f64", "s64", "9223372036854775807"},
+             {"bf16", "s16", "32767"},
+             {"f16", "s16", "32767"}};
+  for (size_t k = 0; k < HS_COUNT(all); k++) {
+    const char *t = all[k].type, *b = all[k].bits;
+    char text[2048];
+    snprintf(text, sizeof text,
+             "HloModule t\n"
+             "gt { p = %s[] parameter(0)\n q = %s[] parameter(1)\n m = %s[] constant(%s)\n"
+             " z = %s[] constant(0)\n i = %s[] bitcast-convert(p)\n"
+             " j = %s[] bitcast-convert(q)\n ni = pred[] compare(i, z), direction=LT\n"
+             " nj = pred[] compare(j, z), direction=LT\n xi = %s[] xor(i, m)\n"
+             " xj = %s[] xor(m, j)\n a = %s[] select(ni, xi, i)\n b = %s[] select(nj, xj, j)\n"
+             " ROOT c = pred[] compare(a, b), direction=GT }\n"
+             "ENTRY e { x = %s[20,700] parameter(0)\n y = %s[20,700] bitcast-convert(x)\n"
+             " s = %s[20,700] sort(y), dimensions={1}, is_stable=true, to_apply=gt\n"
+             " ROOT r = %s[20,700] bitcast-convert(s) }",
+             t, t, b, all[k].largest, b, b, b, b, b, b, b, b, t, t, b);
+    agrees(text);
+    runs_as(text, "sort (radix)");
+  }
+}
+
 static void several(void **st) {
   (void)st;
   // keys s32, f32 and a payload; many equal first keys
@@ -147,8 +176,9 @@ static void first_few(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(types),   cmocka_unit_test(long_lines), cmocka_unit_test(zeros),
-      cmocka_unit_test(several), cmocka_unit_test(topk),       cmocka_unit_test(first_few),
+      cmocka_unit_test(types),     cmocka_unit_test(long_lines), cmocka_unit_test(zeros),
+      cmocka_unit_test(expanded),  cmocka_unit_test(several),    cmocka_unit_test(topk),
+      cmocka_unit_test(first_few),
   };
   return run_cpu_tests(argc, argv, "cpu_sorts", tests, HS_COUNT(tests));
 }
