@@ -66,6 +66,7 @@ typedef struct estimator {
   const hlo_cost *cost;  // by instruction id
   prof_module *out;
   double launches;
+  bool *apart;      // by computation id: fusions of that body are its kernels (hlo_heavy_bodies)
   double *times;    // by computation id: executions of it in one of the module
   double *traffic;  // by computation id: bytes of one execution; loops once
   double *touched;  // by instruction id: the clock of bytes when it was last touched
@@ -75,10 +76,14 @@ typedef struct estimator {
   double *arrives;  // by instruction id: when a started collective is done
 } estimator;
 
+static bool is_kernel(const estimator *x, const hlo_instr *i) {
+  return i->opcode == HLO_FUSION && !x->o.naive && !x->apart[hlo_fusion_comp(i)->id];
+}
+
 // Adds the executions of the computations whose instructions `i` runs as its own; false when it is
 // a kernel itself.
 static bool spread_times(estimator *x, const hlo_instr *i, double times) {
-  if (i->opcode == HLO_FUSION && !x->o.naive) return false;
+  if (is_kernel(x, i)) return false;
   switch (i->opcode) {
   case HLO_FUSION:
   case HLO_CALL:
@@ -249,8 +254,7 @@ static void add_computation(estimator *x, const hlo_computation *c, double times
 static double traffic_of(const estimator *x, const hlo_computation *c) {
   double b = 0;
   hlo_for_each_instr(i, c) {
-    bool kernel = i->opcode == HLO_FUSION && !x->o.naive;
-    if (hlo_op_has(i->opcode, HLO_F_CONTROL) || (i->opcode == HLO_FUSION && !kernel)) {
+    if (hlo_op_has(i->opcode, HLO_F_CONTROL) || (i->opcode == HLO_FUSION && !is_kernel(x, i))) {
       for (u32 k = 0; k < hlo_ncalled(i); k++) b += x->traffic[hlo_called(i, k)->id];
     } else if (!hlo_op_has(i->opcode, HLO_F_FREE)) {
       b += x->cost[i->id].bytes_read + x->cost[i->id].bytes_written;
@@ -264,6 +268,8 @@ static hs_status add_computations(estimator *x, const hlo_module *m) {
   hlo_cost_table cost;
   HS_TRY(hlo_cost_module(m, &cost));
   x->cost = cost.by_id;
+  x->apart = x->d->family == PROF_CPU ? hlo_heavy_bodies(m, &a)
+                                      : HS_NEW_ARRAY(&a, bool, m->next_comp_id + 1);
   x->times = HS_NEW_ARRAY(&a, double, m->next_comp_id + 1);
   x->traffic = HS_NEW_ARRAY(&a, double, m->next_comp_id + 1);
   x->touched = HS_NEW_ARRAY(&a, double, m->next_instr_id + 1);

@@ -143,7 +143,8 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
   c->peak_bytes = c->argument_bytes + c->output_bytes - c->alias_bytes + c->temp_bytes;
   c->fallbacks = wire_get_u32(r);
   c->nkernels = wire_get_u32(r);
-  if (r->bad || c->nkernels > r->n / (2 * sizeof(i64))) return damaged();  // two strings each
+  if (r->bad || c->nkernels > r->n / (4 * sizeof(i64)))
+    return damaged();  // two strings and two figures each
   backend_kernel *k = HS_NEW_ARRAY(&e->arena, backend_kernel, c->nkernels + 1);
   for (u32 j = 0; j < c->nkernels && !r->bad; j++) {
     hs_str name = wire_get_str(r), kind = wire_get_str(r);
@@ -151,9 +152,10 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
     k[j].kind = hs_arena_strndup(&e->arena, kind.p, kind.n);
     const hlo_instr *i = hlo_find_instr(m, k[j].name);
     k[j].instr = i ? i->id : CPU_NONE;
-    hlo_cost cost = i ? hlo_cost_instr(i) : (hlo_cost){0};
-    k[j].flops = cost.flops;
-    k[j].bytes = cost.bytes_read + cost.bytes_written;
+    k[j].flops = wire_get_f64(r);
+    k[j].bytes = wire_get_f64(r);
+    r->bad |= !(k[j].flops >= 0 && k[j].flops < INFINITY);
+    r->bad |= !(k[j].bytes >= 0 && k[j].bytes < INFINITY);
   }
   c->kernels = k;
   r->bad |= !isfinite(c->compile_ms) || c->compile_ms < 0 || c->compile_peak_bytes < -1;

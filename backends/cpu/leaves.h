@@ -19,6 +19,7 @@ typedef struct cpu_lowering {
   u32 loop;                // innermost loop, index + 1
   const hlo_instr *at;     // the instruction being lowered
   u32 depth;               // of the computation being lowered, from the entry
+  const bool *heavy;       // hlo_heavy_bodies
   u32 lowered;             // instructions, once for every call that reaches them
   HS_VEC(cpu_use) uses;
 } cpu_lowering;

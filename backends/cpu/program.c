@@ -8,8 +8,9 @@
 //
 // The kernel of a step: a runtime kernel (rt.def) where that table says so first, else the emitter,
 // else any runtime kernel, else what is called (called.c). A fusion that is no kernel is lowered
-// like a call. An asynchronous operation is done at its start. Loop state that the body returns
-// unchanged is no state: its readers inside and after the loop read the initial value.
+// like a call, and so is one of dots and the like (hlo_heavy_bodies). An asynchronous operation is
+// done at its start. Loop state that the body returns unchanged is no state: its readers inside and
+// after the loop read the initial value.
 #include <sys/mman.h>
 
 #include "backends/cpu/leaves.h"
@@ -218,7 +219,8 @@ static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
                              u32 nout) {
   cpu_step s = {.instr = i, .kernel_index = CPU_NONE, .scratch_slot = CPU_NONE, .pred = CPU_NONE};
   if (i->opcode == HLO_FUSION) {
-    HS_TRY(l->maker ? add_made(l, i, &s) : add_kernel(l, i, &s.kernel));
+    bool apart = l->heavy[hlo_fusion_comp(i)->id];
+    if (!apart) HS_TRY(l->maker ? add_made(l, i, &s) : add_kernel(l, i, &s.kernel));
     if (!s.kernel) return lower_inlined(l, i, inlined(i), b, out, nout);
     s.kind = CPU_STEP_EMIT;
     s.scratch_bytes = (size_t)s.kernel->scratch_bytes;
@@ -564,6 +566,7 @@ static bool runs_called(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F
 static hs_status lower_module(cpu_lowering *l, const hlo_module *m) {
   cpu_program *p = l->p;
   HS_TRY(hlo_check_expansion(m, runs_called, "compiling for the cpu"));
+  l->heavy = hlo_heavy_bodies(m, &p->arena);
   make_arguments(l, m->entry);
   HS_TRY(lower_computation(l, m->entry, p->arg_value, &p->entry));
   make_results(l, m);

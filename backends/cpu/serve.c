@@ -123,6 +123,9 @@ static void answer(const request *q, const cpu_program *p,
   for (size_t k = 0; k < p->kernels.n; k++) {
     wire_put_str(reply, p->kernels.v[k]->instr->name);
     wire_put_str(reply, step_text(p->kernels.v[k]));
+    hlo_cost cost = hlo_cost_instr(p->kernels.v[k]->instr);
+    wire_put_f64(reply, cost.flops);
+    wire_put_f64(reply, cost.bytes_read + cost.bytes_written);
   }
 }
 
@@ -132,6 +135,7 @@ static hs_status build(served *s, const void *options, wire_reader *r, const ser
   hs_status st = read_request(r, constants, &q);
   s->id = q.id, s->threads = q.threads, s->ctx = q.ctx, s->m = q.m;
   HS_TRY(st);
+  if (!q.options.per_instruction) HS_TRY(cpu_unfuse(s->m));
   worker_doing = "generating code";
   cpu_par_begin(s->threads);
   q.options.threads = cpu_par_threads();

@@ -34,6 +34,10 @@ typedef struct hlo_xla_cost {
 } hlo_xla_cost;
 hlo_xla_cost hlo_cost_xla(const hlo_module *);
 
+// heavy.c: by computation id, whether a fusion of that body is several kernels on a CPU; in the
+// arena.
+bool *hlo_heavy_bodies(const hlo_module *, hs_arena *);
+
 // trip_count.c: how often a while loop runs, or -1. The pattern form looks at the code only, not at
 // known_trip_count, and also says which state element counts (set even when the count is not known;
 // 0 for a scalar state), its first value and its step; the pointers may be NULL.

@@ -36,6 +36,8 @@
 //   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of
 //                        sibling reductions.
 #include "passes/fuse/fusion.h"
+#include "passes/fuse/fuse.h"
+#include "core/ir/rename.h"
 #include "passes/control/calls.h"
 
 #include <math.h>
@@ -498,7 +500,7 @@ static void note_opaque(pass_ctx *p, const hlo_computation *c) {
   }
 }
 
-static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
+static hs_status fuse(pass_ctx *p, hlo_computation *c, bool keep_names) {
   hs_arena a = {0};
   planner f = {
       .p = p, .a = &a, .n = c->ninstrs, .where = HS_NEW_ARRAY(&a, fusion_members, c->ninstrs + 1)};
@@ -526,7 +528,10 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   }
   note_opaque(p, c);
   for (size_t k = f.kernels.n; k-- > 0;) {
-    if (made[k]) hlo_replace(f.kernels.v[k]->root, made[k]);
+    if (!made[k]) continue;
+    const char *name = f.kernels.v[k]->root->name;
+    hlo_replace(f.kernels.v[k]->root, made[k]);
+    if (keep_names) hlo_take_name(made[k], name);
   }
   for (size_t k = 0; k < f.kernels.n; k++) hs_vec_free(&f.kernels.v[k]->members);
   hs_vec_free(&f.kernels);
@@ -536,6 +541,8 @@ static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) {
   hs_arena_free(&a);
   return s;
 }
+
+static hs_status fuse_computation(pass_ctx *p, hlo_computation *c) { return fuse(p, c, false); }
 
 static hs_status run(pass_ctx *p) {
   u32 mode = pass_option_choice(p, "mode");
@@ -570,3 +577,11 @@ const pass_info pass_fusion = {
               "  ROOT r = f32[64] tanh(p)\n"
               "}\n",
 };
+
+hs_status pass_fuse_body(hlo_computation *c) {
+  hs_arena scratch = {0};
+  pass_ctx p = {.m = c->module, .scratch = &scratch, .pass = &pass_fusion, .rewrite_limit = -1};
+  hs_status s = fuse(&p, c, true);
+  hs_arena_free(&scratch);
+  return s;
+}

@@ -190,11 +190,74 @@ static void many_and_large(void **st) {
              " ROOT t = (f32[40,20,50], f32[1700,4200]) tuple(d, z) }"));
 }
 
+// Fusions that XLA made for its libraries: an attention, a product with what comes before and after
+// it, one inside of another, one in a loop. Their dots are kernels of their own; what lies around
+// them is few, and each has the name of an instruction of the module.
+static void in_fusions(void **st) {
+  (void)st;
+  static const char attention[] = MODULE(
+      "max { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT m = f32[] maximum(a, b) }\n"
+      "sum { c = f32[] parameter(0)\n d = f32[] parameter(1)\n ROOT s = f32[] add(c, d) }\n"
+      "f { q = f32[2,64,32] parameter(0)\n k = f32[2,64,32] parameter(1)\n"
+      " v = f32[2,64,32] parameter(2)\n"
+      " qk = f32[2,64,64] dot(q, k), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+      "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+      " low = f32[] constant(-inf)\n zero = f32[] constant(0)\n"
+      " top = f32[2,64] reduce(qk, low), dimensions={2}, to_apply=max\n"
+      " tops = f32[2,64,64] broadcast(top), dimensions={0,1}\n"
+      " less = f32[2,64,64] subtract(qk, tops)\n e = f32[2,64,64] exponential(less)\n"
+      " all = f32[2,64] reduce(e, zero), dimensions={2}, to_apply=sum\n"
+      " alls = f32[2,64,64] broadcast(all), dimensions={0,1}\n"
+      " share = f32[2,64,64] divide(e, alls)\n"
+      " ROOT r = f32[2,64,32] dot(share, v), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+      "lhs_contracting_dims={2}, rhs_contracting_dims={1} }\n"
+      "ENTRY e { x = f32[2,64,32] parameter(0)\n y = f32[2,64,32] parameter(1)\n"
+      " z = f32[2,64,32] parameter(2)\n"
+      " ROOT w = f32[2,64,32] fusion(x, y, z), kind=kCustom, calls=f }");
+  agrees(attention);
+  hlo_module *m = parse(attention);
+  backend_options o = {.context = backends};
+  backend_exe *e = NULL;
+  explain(cpu->compile(m, &o, &e));
+  const backend_compiled *c = cpu->compiled(e);
+  assert_in_range(c->nkernels, 3, 4);
+  for (u32 k = 0; k < c->nkernels; k++) assert_non_null(hlo_find_instr(m, c->kernels[k].name));
+  assert_string_equal(c->kernels[0].name, "qk");
+  assert_string_equal(c->kernels[c->nkernels - 2].name, "share");
+  cpu->release(e);
+  hlo_module_free(m);
+  // multi-output, around a fusion with a convolution in it, and in a loop
+  agrees(MODULE(
+      "g { a = f32[1,20,20,8] parameter(0)\n b = f32[3,3,8,8] parameter(1)\n"
+      " ROOT c = f32[1,20,20,8] convolution(a, b), window={size=3x3 pad=1_1x1_1}, "
+      "dim_labels=b01f_01io->b01f }\n"
+      "f { p = f32[1,20,20,8] parameter(0)\n w = f32[3,3,8,8] parameter(1)\n"
+      " n = f32[1,20,20,8] negate(p)\n c = f32[1,20,20,8] fusion(n, w), kind=kLoop, calls=g\n"
+      " t = f32[1,20,20,8] tanh(c)\n ROOT r = (f32[1,20,20,8], f32[1,20,20,8]) tuple(t, n) }\n"
+      "ENTRY e { x = f32[1,20,20,8] parameter(0)\n y = f32[3,3,8,8] parameter(1)\n"
+      " ROOT r = (f32[1,20,20,8], f32[1,20,20,8]) fusion(x, y), kind=kOutput, calls=f }"));
+  agrees(MODULE(
+      "f { p = f32[40,40] parameter(0)\n d = f32[40,40]{0,1} dot(p, p), "
+      "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      " ROOT t = f32[40,40]{0,1} tanh(d) }\n"
+      "body { s = (s32[], f32[40,40]{0,1}) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[40,40]{0,1} get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n y = f32[40,40]{0,1} fusion(x), kind=kLoop, calls=f\n"
+      " ROOT r = (s32[], f32[40,40]{0,1}) tuple(j, y) }\n"
+      "cond { s = (s32[], f32[40,40]{0,1}) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " n = s32[] constant(3)\n ROOT l = pred[] compare(i, n), direction=LT }\n"
+      "ENTRY e { x = f32[40,40]{0,1} parameter(0)\n z = s32[] constant(0)\n"
+      " s = (s32[], f32[40,40]{0,1}) tuple(z, x)\n"
+      " w = (s32[], f32[40,40]{0,1}) while(s), condition=cond, body=body\n"
+      " ROOT r = f32[40,40]{0,1} get-tuple-element(w), index=1 }"));
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(extreme_integers),
       cmocka_unit_test(floats),
       cmocka_unit_test(many_and_large),
+      cmocka_unit_test(in_fusions),
   };
   return run_cpu_tests(argc, argv, "cpu_dots", tests, HS_COUNT(tests));
 }
