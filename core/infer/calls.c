@@ -218,6 +218,29 @@ hs_status hlo_infer_map(const infer_args *a, const hlo_shape **out) {
   return HS_GOOD;
 }
 
+// Of two elements of every operand, a pred (ShapeVerifier::HandleSort in hlo_verifier.cc).
+static hs_status check_comparator(const infer_args *a) {
+  hlo_computation *c;
+  HS_TRY(infer_need_comp(a, HLO_ATTR_TO_APPLY, &c));
+  if (!hlo_shape_is_scalar(result_shape(c)) || result_shape(c)->dtype != HLO_PRED)
+    return hs_fail(HS_E_SHAPE,
+                   "The Sort compare computation shape does not lead to a scalar predicate shape: "
+                   "%s",
+                   infer_text(result_shape(c)));
+  if (c->nparams != 2 * a->n)
+    return hs_fail(HS_E_SHAPE, "Sort compares %u elements, but its computation takes %u parameters",
+                   2 * a->n, c->nparams);
+  for (u32 i = 0; i < c->nparams; i++) {
+    const hlo_shape *p = param_shape(c, i);
+    if (!hlo_shape_is_scalar(p) || !infer_same_type_class(p->dtype, a->in[i / 2]->dtype))
+      return hs_fail(HS_E_SHAPE,
+                     "Expected the %u-th parameter of the compare computation of sort to be a "
+                     "scalar of %s, but got %s",
+                     i, infer_text(a->in[i / 2]), infer_text(p));
+  }
+  return HS_GOOD;
+}
+
 hs_status hlo_infer_sort(const infer_args *a, const hlo_shape **out) {
   HS_TRY(infer_need_operands(a, 1));
   HS_TRY(infer_expect_array(a->in[0], "keys of sort"));
@@ -232,6 +255,7 @@ hs_status hlo_infer_sort(const infer_args *a, const hlo_shape **out) {
           "Sort keys and values dimensions must match. Keys shape is: %s, Values shape (operand "
           "index %u) is: %s",
           infer_text(a->in[0]), i, infer_text(a->in[i]));
+  HS_TRY(check_comparator(a));
   *out = pack(a, a->n, a->in);
   return HS_GOOD;
 }

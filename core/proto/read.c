@@ -424,7 +424,9 @@ static void read_instr(builder *b, hlo_computation *c, pb m) {
   for (u32 k = 0; k < ids.n; k++) {
     hlo_instr *o = id_find(&b->instrs, local_id(ids.v[k]));
     if (!o) {
-      proto_error(r, "%s has an operand that was not read before", name.n ? name.p : text.p);
+      hs_str who = name.n ? name : text;
+      proto_error(r, "%.*s has an operand that was not read before", (int)HS_MIN(who.n, 200u),
+                  who.n ? who.p : "");
       return;
     }
     hs_vec_push(&b->ops, o);

@@ -123,10 +123,22 @@ static const hlo_instr *sugar_of(const hlo_printer *p, const hlo_instr *i) {
   if (!p->o->syntax_sugar_async_ops || p->o->subcomputations == 1) return NULL;
   if (!hlo_is(i, HLO_ASYNC_START) && !hlo_is(i, HLO_ASYNC_UPDATE) && !hlo_is(i, HLO_ASYNC_DONE))
     return NULL;
-  return wrapped_of(hlo_async_wrapped(i));
+  const hlo_computation *c = hlo_async_wrapped(i);
+  return c && p->called && p->called[c->id] ? NULL : wrapped_of(c);
 }
 
-// A computation that the short form stands for is not printed itself, unless it has other callers.
+// Computations that somebody names, who therefore have to be printed: no short form stands for
+// them.
+static const bool *called_by_name(const hlo_module *m, hs_arena *a) {
+  bool *called = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      for (u32 k = 0; !hlo_op_has(i->opcode, HLO_F_ASYNC_WRAPPER) && k < hlo_ncalled(i); k++)
+        called[hlo_called(i, k)->id] = true;
+  return called;
+}
+
+// A computation that the short form stands for is not printed itself.
 static void mark_hidden(const hlo_printer *p, const hlo_module *m, u8 *hidden) {
   if (!p->o->syntax_sugar_async_ops) return;
   hlo_for_each_comp(c, m)
@@ -510,6 +522,7 @@ void hlo_print_module(hs_buf *b, const hlo_module *m, const hlo_print_options *o
   u32 n = 0;
   hlo_computation **order = printing_order(m, o->own_order, &scratch, &n);
   u8 *hidden = HS_NEW_ARRAY(&scratch, u8, m->next_comp_id + 1);
+  p.called = called_by_name(m, &scratch);
   mark_hidden(&p, m, hidden);
   for (u32 k = 0; k < n; k++) {
     if (hidden[order[k]->id] || (o->subcomputations == 1 && order[k] != m->entry)) continue;

@@ -15,6 +15,8 @@ typedef struct hlo_printer {
   int indent;  // of inlined computations
   // by instruction id, 1-based; NULL when names are printed as they are
   u32 *canonical;
+  // by computation id: called by something else than asynchronous operations; NULL: not known
+  const bool *called;
   size_t name_column, shape_column;  // widths when aligned, else 0
   size_t visible;                    // with colours: up to where the text is in visible form
 } hlo_printer;

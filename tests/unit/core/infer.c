@@ -20,6 +20,8 @@ static const char *const helpers =
     "direction=GE }\n"
     "argmax { a = f32[] parameter(0) i = s32[] parameter(1) b = f32[] parameter(2) j = s32[] "
     "parameter(3) ROOT r = (f32[], s32[]) tuple(a, i) }\n"
+    "before { a = f32[] parameter(0) b = f32[] parameter(1) i = s32[] parameter(2) j = s32[] "
+    "parameter(3) ROOT r = pred[] compare(a, b), direction=LT }\n"
     "neg { a = f32[4] parameter(0) ROOT r = f32[4] negate(a) }\n"
     "dyn { a = f32[4] parameter(0) ROOT r = f32[<=4] custom-call(a), custom_call_target=\"d\" }\n"
     "cond { a = (s32[], f32[4]) parameter(0) ROOT r = pred[] constant(true) }\n"
@@ -155,8 +157,10 @@ static const row rows[] = {
      "to_apply=add",
      "f32[8]"},
     {"x = f32[8] parameter(0) v = s32[8] parameter(1) ROOT r = (f32[8], s32[8]) sort(x, v), "
-     "dimensions={0}, to_apply=argmax",
+     "dimensions={0}, to_apply=before",
      "(f32[8], s32[8])"},
+    {"x = f32[8] parameter(0) ROOT r = f32[8] sort(x), dimensions={0}, to_apply=add",
+     "!scalar predicate shape"},
     {"x = f32[3,9] parameter(0) ROOT r = (f32[3,2], s32[3,2]) topk(x), k=2, largest=true",
      "(f32[3,2], s32[3,2])"},
     {"x = f32[5,8] parameter(0) c = f32[8] parameter(1) ROOT r = (f32[5,8], f32[8]) scan(x, c), "

@@ -40,6 +40,18 @@ static const row rows[] = {
          "ENTRY e { x = f32[4] parameter(0) y = f32[4] parameter(1) ROOT r = pred[4] compare(x, "
          "y), direction=EQ, type=SIGNED }",
      .want = "FLOAT or TOTALORDER"},
+    {.text =
+         "lt { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) } "
+         "ENTRY e { x = f32[4] parameter(0) ROOT r = f32[4] sort(x), dimensions={0}, to_apply=lt }",
+     .want = "scalar predicate shape: f32[]"},
+    {.text =
+         "lt { a = f32[] parameter(0) ROOT s = pred[] compare(a, a), direction=LT } "
+         "ENTRY e { x = f32[4] parameter(0) ROOT r = f32[4] sort(x), dimensions={0}, to_apply=lt }",
+     .want = "takes 1 parameters"},
+    {.text = "lt { a = s8[] parameter(0) b = s8[] parameter(1) ROOT s = pred[] compare(a, b), "
+             "direction=LT } ENTRY e { x = f32[4] parameter(0) "
+             "ROOT r = f32[4] sort(x), dimensions={0}, to_apply=lt }",
+     .want = "Expected the 0-th parameter"},
     {.text = "ENTRY e { ROOT r = s32[4] iota(), iota_dimension=1 }", .want = "iota dimension"},
     {.text = "f { x = f32[4] parameter(0) ROOT r = f32[4] negate(x) } ENTRY e { x = f32[4] "
              "parameter(0) ROOT r = f32[4] fusion(x), kind=kLoop, calls=f }"},
