@@ -39,8 +39,6 @@ typedef struct cg_target {
   bool (*held)(cg *, const nest_node *x, LLVMValueRef *out);
   // mathematics without a body in vmath.c (y: NULL for one operand), also of a part of the lanes
   LLVMValueRef (*math)(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);
-  // floats of 8 bits and below from and to memory
-  LLVMValueRef (*small_float)(cg *, hlo_dtype, bool to_mem, LLVMValueRef);
   // Reductions whose steps several threads share. team: whether they do, for a group whose results
   // depend on those loops; it sets the lanes. open: the loop over this thread's steps, with carried
   // values as in cg_open_loop; close. fold: combines the threads' values, for all of them.
@@ -115,6 +113,8 @@ LLVMValueRef cg_splat(cg *, LLVMValueRef scalar, u32 lanes);
 LLVMValueRef cg_const(cg *, hlo_dtype, const void *bits);  // bits: one element as in memory
 LLVMValueRef cg_int(LLVMTypeRef like, i64 v);              // of that type; splat for vectors
 LLVMValueRef cg_fp(LLVMTypeRef like, double v);
+LLVMValueRef cg_from_mem(cg *, hlo_dtype, LLVMValueRef);  // from cg_mem to cg_rep
+LLVMValueRef cg_to_mem(cg *, hlo_dtype, LLVMValueRef);    // from cg_rep to cg_mem
 // A call of the intrinsic, overloaded on `types`.
 LLVMValueRef cg_intrinsic(cg *, const char *name, u32 ntypes, LLVMTypeRef *types, u32 n,
                           LLVMValueRef *args);
@@ -130,8 +130,6 @@ LLVMValueRef cg_math(cg *, hlo_opcode, hlo_dtype t, LLVMValueRef x, LLVMValueRef
 LLVMValueRef cg_power_cases(cg *, LLVMValueRef x, LLVMValueRef y, LLVMValueRef power);
 
 // ---- scalar_ops.c -------------------------------------------------------------------------------
-LLVMValueRef cg_from_mem(cg *, hlo_dtype, LLVMValueRef);  // from cg_mem to cg_rep
-LLVMValueRef cg_to_mem(cg *, hlo_dtype, LLVMValueRef);    // from cg_rep to cg_mem
 LLVMValueRef cg_convert(cg *, hlo_dtype from, hlo_dtype to, LLVMValueRef);
 // The value of a NEST_OP node for these operands; NULL when the operation is not known for its
 // type.

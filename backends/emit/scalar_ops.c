@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-// ---- 16-bit floats ------------------------------------------------------------------------------
+// ---- narrow types ------------------------------------------------------------------------------
 // float -> the 32 bits whose upper half is the rounded value
 static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
   LLVMTypeRef it = cg_like(x, c->i32);
@@ -22,25 +22,6 @@ static LLVMValueRef bf16_bits(cg *c, LLVMValueRef x) {
   return LLVMBuildSelect(c->b, nan, LLVMBuildOr(c->b, v, cg_int(it, 0x400000), ""), r, "");
 }
 
-// Floats of 8 bits and below are converted by calling core/types/float.c: correct for every format,
-// not fast.
-static LLVMValueRef call_converter(cg *c, u64 fn, hlo_dtype t, LLVMValueRef x, LLVMTypeRef to) {
-  if (c->target->small_float) return c->target->small_float(c, t, to == c->i8, x);
-  LLVMTypeRef params[4] = {c->i32, c->ptr, c->ptr, c->i64},
-              ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 4, false);
-  LLVMTypeRef tt = cg_like(x, to);
-  LLVMValueRef from = cg_slot(c, LLVMTypeOf(x)), into = cg_slot(c, tt),
-               f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
-  i64 n = cg_is_vector(tt) ? (i64)LLVMGetVectorSize(tt) : 1;
-  LLVMSetAlignment(LLVMBuildStore(c->b, x, from), 8);
-  (void)LLVMBuildCall2(c->b, ft, f,
-                       (LLVMValueRef[]){LLVMConstInt(c->i32, t, false), from, into,
-                                        LLVMConstInt(c->i64, (u64)n, false)},
-                       4, "");
-  LLVMValueRef r = LLVMBuildLoad2(c->b, tt, into, "");
-  LLVMSetAlignment(r, 8);
-  return r;
-}
 static bool is_tiny(hlo_dtype t) { return hlo_dtype_is_float(t) && hlo_dtype_storage(t) == 1; }
 
 // Integers of less than 8 bits live in 8; after an operation they are extended again from their own
@@ -70,39 +51,6 @@ static LLVMValueRef rounded(cg *c, hlo_dtype t, LLVMValueRef x) {
     return LLVMBuildFPExt(c->b, LLVMBuildFPTrunc(c->b, x, cg_like(x, c->f16), ""), LLVMTypeOf(x),
                           "");
   return x;
-}
-
-LLVMValueRef cg_from_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
-  switch (t) {
-  case HLO_PRED: return LLVMBuildICmp(c->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
-  case HLO_F16:
-    return LLVMBuildFPExt(c->b, LLVMBuildBitCast(c->b, v, cg_like(v, c->f16), ""),
-                          cg_like(v, c->f32), "");
-  case HLO_BF16: {
-    LLVMTypeRef it = cg_like(v, c->i32);
-    return LLVMBuildBitCast(c->b,
-                            LLVMBuildShl(c->b, LLVMBuildZExt(c->b, v, it, ""), cg_int(it, 16), ""),
-                            cg_like(v, c->f32), "");
-  }
-  default:
-    return is_tiny(t) ? call_converter(c, (u64)(uintptr_t)hlo_floats_to_f32, t, v, c->f32) : v;
-  }
-}
-
-LLVMValueRef cg_to_mem(cg *c, hlo_dtype t, LLVMValueRef v) {
-  switch (t) {
-  case HLO_PRED: return LLVMBuildZExt(c->b, v, cg_like(v, c->i8), "");
-  case HLO_F16:
-    return LLVMBuildBitCast(c->b, LLVMBuildFPTrunc(c->b, v, cg_like(v, c->f16), ""),
-                            cg_like(v, c->i16), "");
-  case HLO_BF16: {
-    LLVMTypeRef it = cg_like(v, c->i32);
-    LLVMValueRef w = LLVMBuildBitCast(c->b, v, it, "");
-    return LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, w, cg_int(it, 16), ""), cg_like(v, c->i16), "");
-  }
-  default:
-    return is_tiny(t) ? call_converter(c, (u64)(uintptr_t)hlo_floats_from_f32, t, v, c->i8) : v;
-  }
 }
 
 // ---- conversions --------------------------------------------------------------------------------

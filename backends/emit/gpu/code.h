@@ -70,9 +70,8 @@ void gpu_unroll(cg *, LLVMValueRef branch);
 // have none, NULL if there are no such.
 hs_status gpu_scan(cg *, const nest_stage *, LLVMValueRef valid);
 
-// ---- math.c, floats.c ---------------------------------------------------------------------------
+// ---- math.c -------------------------------------------------------------------------------------
 LLVMValueRef gpu_math(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);
-LLVMValueRef gpu_small_float(cg *, hlo_dtype, bool to_mem, LLVMValueRef);
 
 // ---- kernel.c -----------------------------------------------------------------------------------
 typedef struct gpu_job {

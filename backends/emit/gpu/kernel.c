@@ -376,7 +376,6 @@ hs_status gpu_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const gpu_job *j, u3
                                    .store = gpu_store,
                                    .held = gpu_load_held,
                                    .math = gpu_math,
-                                   .small_float = gpu_small_float,
                                    .team = gpu_team,
                                    .open = gpu_team_open,
                                    .close = gpu_team_close,

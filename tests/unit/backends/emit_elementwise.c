@@ -148,6 +148,44 @@ static void small_types(void **state) {
   run_cases();
 }
 
+// Every bit of the conversions: codes to the bits of an f32, NaNs with them, and back from any f32,
+// most of them within reach of the format, with its ties.
+static void small_bits(void **state) {
+  (void)state;
+  static const char *const all[] = {"f8e5m2",     "f8e4m3", "f8e4m3fn",  "f8e4m3b11fnuz",
+                                    "f8e5m2fnuz", "f8e3m4", "f8e4m3fnuz"};
+  static const char *const masks[] = {"4294967295", "2281701375", "2281177088"};
+  for (size_t k = 0; k < HS_COUNT(all); k++) {
+    char text[1024];
+    (void)snprintf(text, sizeof text,
+                   "HloModule m\nf {\n x = u8[2048] parameter(0)\n"
+                   " y = %s[2048] bitcast-convert(x)\n z = f32[2048] convert(y)\n"
+                   " ROOT r = u32[2048] bitcast-convert(z)\n}\nENTRY e {\n"
+                   " x = u8[2048] parameter(0)\n"
+                   " ROOT r = u32[2048] fusion(x), kind=kLoop, calls=f\n}",
+                   all[k]);
+    add_case(text, 0, true);
+    for (size_t j = 0; j < HS_COUNT(masks); j++) {
+      (void)snprintf(text, sizeof text,
+                     "HloModule m\nf {\n x = u32[4093] parameter(0)\n c = u32[] constant(%s)\n"
+                     " d = u32[] constant(%s)\n cs = u32[4093] broadcast(c), dimensions={}\n"
+                     " ds = u32[4093] broadcast(d), dimensions={}\n"
+                     " a = u32[4093] and(x, cs)\n b = u32[4093] or(a, ds)\n"
+                     " y = f32[4093] bitcast-convert(b)\n z = %s[4093] convert(y)\n"
+                     " ROOT r = u8[4093] bitcast-convert(z)\n}\nENTRY e {\n"
+                     " x = u32[4093] parameter(0)\n"
+                     " ROOT r = u8[4093] fusion(x), kind=kLoop, calls=f\n}",
+                     masks[j],
+                     j == 0   ? "0"
+                     : j == 1 ? "939524096"
+                              : "872415232",
+                     all[k]);
+      add_case(text, 0, true);
+    }
+  }
+  run_cases();
+}
+
 static void complexes(void **state) {
   (void)state;
   static const char *const two[] = {"add", "subtract", "multiply", "divide"};
@@ -178,8 +216,8 @@ static void complexes(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(integers), TEST(float_arithmetic), TEST(math),      TEST(comparisons),
-      TEST(converts), TEST(small_types),      TEST(complexes),
+      TEST(integers), TEST(float_arithmetic), TEST(math),       TEST(comparisons),
+      TEST(converts), TEST(small_types),      TEST(small_bits), TEST(complexes),
   };
   return cmocka_run_group_tests_name("emit_elementwise", tests, NULL, NULL);
 }
