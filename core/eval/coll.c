@@ -138,8 +138,9 @@ static hs_status reduce_one(ev *e, ev_apply *a, hlo_dtype t, hlo_literal *x, hlo
 }
 
 // Operand k of the group put together, in group order, in the result's type.
-static hs_status reduce_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, u32 k,
+static hs_status reduce_group(ev *e, const hlo_instr *i, ev_rendezvous *m, u32 k,
                               hlo_literal **out) {
+  if ((*out = ev_shared(m, k))) return HS_GOOD;
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   ev_apply a;
   if (!c || c->nparams != 2 || !hlo_shape_is_array(c->params[0]->shape) ||
@@ -155,6 +156,7 @@ static hs_status reduce_group(ev *e, const hlo_instr *i, const ev_rendezvous *m,
     s = reduce_one(e, &a, t, m->ops[p * m->nops + k], sum);
   if (hs_ok(s)) s = in_type(e, sum, result_shape(i, k, m->nops)->dtype, out);
   hlo_literal_unref(sum);
+  if (hs_ok(s)) ev_share(m, k, *out);
   return s;
 }
 
@@ -171,8 +173,9 @@ static void copy_slab(hlo_literal *whole, hlo_literal *slab, i64 dim, i64 at, bo
   else ev_copy(w, s->rank, s->dims, slab->data, ss, p, ws);
 }
 
-static hs_status gather_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, u32 k,
+static hs_status gather_group(ev *e, const hlo_instr *i, ev_rendezvous *m, u32 k,
                               hlo_literal **out) {
+  if ((*out = ev_shared(m, k))) return HS_GOOD;
   i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], at = 0;
   HS_TRY(ev_new(e, result_shape(i, k, m->nops), out));
   for (u32 p = 0; p < m->size; p++) {
@@ -182,13 +185,14 @@ static hs_status gather_group(ev *e, const hlo_instr *i, const ev_rendezvous *m,
     copy_slab(*out, part, dim, at, true);
     at += part->shape->dims[dim];
   }
-  return at == (*out)->shape->dims[dim]
-             ? HS_GOOD
-             : ev_unsupported(i, "over fewer devices than its result has room for");
+  if (at != (*out)->shape->dims[dim])
+    return ev_unsupported(i, "over fewer devices than its result has room for");
+  ev_share(m, k, *out);
+  return HS_GOOD;
 }
 
-static hs_status scatter_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, const group *g,
-                               u32 k, hlo_literal **out) {
+static hs_status scatter_group(ev *e, const hlo_instr *i, ev_rendezvous *m, const group *g, u32 k,
+                               hlo_literal **out) {
   i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0];
   hlo_literal *sum = NULL;
   hs_status st = reduce_group(e, i, m, k, &sum);

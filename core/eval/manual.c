@@ -173,6 +173,22 @@ static void copy_tile(const tiling *t, u32 device, hlo_literal *whole, hlo_liter
   else ev_copy(size, s->rank, n, tile->data, ts, p, ws);
 }
 
+static hs_status zeros(ev *e, const hlo_shape *s, hlo_literal **out) {
+  HS_TRY(ev_new(e, s, out));
+  memset((*out)->data, 0, (*out)->bytes);
+  return HS_GOOD;
+}
+
+// The tiles of all devices put together, the same for each of them.
+static hs_status assemble(ev *e, const tiling *t, ev_rendezvous *m, const hlo_shape *to,
+                          hlo_literal **out) {
+  if ((*out = ev_shared(m, 0))) return HS_GOOD;
+  HS_TRY(zeros(e, to, out));
+  for (u32 d = 0; d < t->ndevices; d++) copy_tile(t, d, *out, m->ops[d], true);
+  ev_share(m, 0, *out);
+  return HS_GOOD;
+}
+
 static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_literal *op,
                          const hlo_shape *to, hlo_literal **out) {
   if (to->rank != op->shape->rank) return ev_unsupported(i, "with this result");
@@ -182,16 +198,14 @@ static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_li
   }
   tiling t;
   HS_TRY(find_tiling(e, i, into, which, to->rank, &t));
-  hs_status st = ev_new(e, to, out);
-  u32 n = t.ndevices, me = ev_device(e);
-  if (hs_ok(st)) memset((*out)->data, 0, (*out)->bytes);
-  if (hs_ok(st) && into) copy_tile(&t, me, op, *out, false);
+  hs_status st = into ? zeros(e, to, out) : HS_GOOD;
+  if (hs_ok(st) && into) copy_tile(&t, ev_device(e), op, *out, false);
   else if (hs_ok(st)) {
     ev_rendezvous *m;
     // each operand of the instruction has a rendezvous of its own
-    st = ev_join(e, i, n, me, which, 1, &op, &m);
+    st = ev_join(e, i, t.ndevices, ev_device(e), which, 1, &op, &m);
     if (hs_ok(st)) {
-      for (u32 d = 0; d < n; d++) copy_tile(&t, d, *out, m->ops[d], true);
+      st = assemble(e, &t, m, to, out);
       ev_leave(e->world, m);
     }
   }

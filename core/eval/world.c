@@ -1,6 +1,7 @@
 // world.c — several devices: simulated replicas and partitions, their rendezvous and transfers.
 //
-// Every device is a thread that evaluates the whole program. A rendezvous belongs to one
+// Every device is a thread that evaluates the whole program; where it is one instruction that all
+// evaluate, with operands that are known, one thread does it by turns. A rendezvous belongs to one
 // instruction and one group of devices: each participant leaves references to its operands, and
 // when all have arrived each computes its own result from them (XLA's runtime does the same,
 // xla/service/rendezvous.h). A transfer goes from one device to another or to itself: both sides
@@ -21,20 +22,38 @@ static ev_rendezvous *open_rendezvous(ev_world *w, const hlo_instr *i, u32 group
                        .nops = nops,
                        .ops = hs_calloc((size_t)size * HS_MAX(nops, 1u), sizeof *m->ops),
                        .next = w->open};
+  if (w->by_turns) {
+    m->came = hs_calloc(size, sizeof *m->came);
+    m->same = hs_calloc(HS_MAX(nops, 1u), sizeof *m->same);
+  }
   w->open = m;
   return m;
 }
 
+static void free_rendezvous(ev_rendezvous *m) {
+  for (u32 k = 0; k < m->size * m->nops; k++) hlo_literal_unref(m->ops[k]);
+  for (u32 k = 0; m->same && k < m->nops; k++) hlo_literal_unref(m->same[k]);
+  hs_free(m->ops);
+  hs_free(m->came);
+  hs_free(m->same);
+  hs_free(m);
+}
+
+hlo_literal *ev_shared(const ev_rendezvous *m, u32 k) {
+  return m->same && m->same[k] ? hlo_literal_ref(m->same[k]) : NULL;
+}
+
+void ev_share(ev_rendezvous *m, u32 k, const hlo_literal *result) {
+  if (m->same && !m->same[k]) m->same[k] = hlo_literal_ref(result);
+}
+
 void ev_leave(ev_world *w, ev_rendezvous *m) {
-  if (!m) return;
+  if (!m || m->came) return;  // freed with the world
   bool last = false;
   if (w) pthread_mutex_lock(&w->lock);
   last = ++m->left == m->size;
   if (w) pthread_mutex_unlock(&w->lock);
-  if (!last) return;
-  for (u32 k = 0; k < m->size * m->nops; k++) hlo_literal_unref(m->ops[k]);
-  hs_free(m->ops);
-  hs_free(m);
+  if (last) free_rendezvous(m);
 }
 
 // Deadlock: every device is waiting or finished, or another one found that. Called with the lock
@@ -53,6 +72,21 @@ static hs_status deadlock(const hlo_instr *i) {
                  hlo_op_text(i->opcode), i->name);
 }
 
+// A device's turn at a rendezvous: E_RUN, and parked, until all have come.
+static hs_status join_by_turns(ev_world *w, const hlo_instr *i, u32 size, u32 position, u32 group,
+                               u32 nops, hlo_literal *const *ops, ev_rendezvous **out) {
+  ev_rendezvous *m = open_rendezvous(w, i, group, size, nops);
+  if (!m->came[position]) {
+    for (u32 k = 0; k < nops; k++) m->ops[position * nops + k] = hlo_literal_ref(ops[k]);
+    m->came[position] = true;
+    m->come++;
+    w->arrivals++;
+  }
+  if (m->come == m->size) return *out = m, HS_GOOD;
+  w->parked = true;
+  return deadlock(i);
+}
+
 hs_status ev_join(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, u32 nops,
                   hlo_literal *const *ops, ev_rendezvous **out) {
   ev_world *w = e->world;
@@ -68,6 +102,7 @@ hs_status ev_join(ev *e, const hlo_instr *i, u32 size, u32 position, u32 group, 
     *out = m;
     return HS_GOOD;
   }
+  if (w->by_turns) return join_by_turns(w, i, size, position, group, nops, ops, out);
   pthread_mutex_lock(&w->lock);
   // Others have given up and left: to complete their rendezvous now would leave it to nobody.
   if (w->failed) {
@@ -268,7 +303,7 @@ typedef struct device {
   pthread_t thread;
   bool started;
   const hlo_computation *comp;  // what it runs, or
-  const hlo_instr *instr;       // the one instruction
+  const hlo_instr *instr;       // the one instruction, by turns
   u32 nargs;
   hlo_literal *const *args;
   hlo_eval_options opt;
@@ -282,10 +317,7 @@ typedef struct device {
 static void *device_main(void *arg) {
   device *d = arg;
   hs_interrupt_watch(d->interrupt);
-  d->st = d->instr ? ev_run_instr(d->instr, d->nargs, d->args, &d->opt, d->w, d->replica,
-                                  d->partition, &d->out)
-                   : ev_run_one(d->comp, d->nargs, d->args, &d->opt, d->w, d->replica, d->partition,
-                                &d->out);
+  d->st = ev_run_one(d->comp, d->nargs, d->args, &d->opt, d->w, d->replica, d->partition, &d->out);
   pthread_mutex_lock(&d->w->lock);
   d->w->finished++;
   if (!hs_ok(d->st)) d->w->failed = true;
@@ -385,12 +417,8 @@ static void free_world(ev_world *w) {
   while (w->open) {
     ev_rendezvous *m = w->open;
     w->open = m->next;
-    for (u32 k = 0; k < m->size * m->nops; k++) hlo_literal_unref(m->ops[k]);
-    hs_free(m->ops);
-    hs_free(m);
+    free_rendezvous(m);
   }
-  pthread_cond_destroy(&w->changed);
-  pthread_mutex_destroy(&w->lock);
 }
 
 // The status to report: the cause before deadlocks, which may be its consequence.
@@ -455,6 +483,29 @@ static void run_threads(ev_world *w, device *d, const bool *here) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   for (u32 k = 0; k < w->n; k++)
     if (d[k].started) pthread_join(d[k].thread, NULL);
+  pthread_cond_destroy(&w->changed);
+  pthread_mutex_destroy(&w->lock);
+}
+
+// One instruction for every device that is `here`, in this thread: those that wait for another one
+// run it again in the next round, until a round brings nobody further. Then they are in deadlock.
+static void run_turns(ev_world *w, device *d, const bool *here) {
+  bool *done = hs_calloc(w->n, sizeof *done), failed = false;
+  for (bool further = true; further && !failed;) {
+    further = false;
+    for (u32 k = 0; k < w->n && !failed; k++) {
+      if (done[k] || (here && !here[k])) continue;
+      u32 before = w->arrivals;
+      w->parked = false;
+      hs_status_drop(d[k].st);
+      d[k].st = ev_run_instr(d[k].instr, d[k].nargs, d[k].args, &d[k].opt, w, k / w->partitions,
+                             k % w->partitions, &d[k].out);
+      done[k] = !w->parked;
+      failed = done[k] && !hs_ok(d[k].st);
+      further |= done[k] || w->arrivals != before;
+    }
+  }
+  hs_free(done);
 }
 
 hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *args,
@@ -483,10 +534,11 @@ hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *arg
 
 hs_status hlo_eval_together(const hlo_instr *i, u32 replicas, u32 partitions, const bool *here,
                             hlo_literal *const *const *ops, hlo_literal **outs) {
-  ev_world w = {.n = replicas * partitions, .replicas = replicas, .partitions = partitions};
+  ev_world w = {
+      .n = replicas * partitions, .replicas = replicas, .partitions = partitions, .by_turns = true};
   device *d = hs_calloc(w.n, sizeof *d);
   for (u32 k = 0; k < w.n; k++) d[k] = (device){.instr = i, .nargs = i->noperands, .args = ops[k]};
-  run_threads(&w, d, here);
+  run_turns(&w, d, here);
   hs_status st = collect(d, w.n);
   for (u32 k = 0; k < w.n; k++) {
     outs[k] = hs_ok(st) ? d[k].out : NULL;

@@ -16,6 +16,10 @@ struct ev_rendezvous {
   u32 size, come, left;
   u32 nops;
   hlo_literal **ops;  // [position][operand], references
+  // Where the devices take turns: who came, and by operand a result that is every member's, once
+  // one has it (ev_shared, ev_share).
+  bool *came;
+  hlo_literal **same;
   ev_rendezvous *next;
 };
 
@@ -37,6 +41,9 @@ struct ev_world {
   u32 n, replicas, partitions;
   u32 waiting, finished;
   bool failed;
+  // One thread runs the devices by turns: who has to wait gives up, `parked`, to be run again.
+  bool by_turns, parked;
+  u32 arrivals;  // at any rendezvous
   ev_rendezvous *open;
   ev_transfer *transfers;
   u32 last_transfer;
@@ -51,6 +58,9 @@ u32 ev_replicas(const ev *);
 hs_status ev_join(ev *, const hlo_instr *, u32 size, u32 position, u32 group, u32 nops,
                   hlo_literal *const *ops, ev_rendezvous **out);
 void ev_leave(ev_world *, ev_rendezvous *);
+// The result for operand k that another member has left, a new reference, or NULL; leaves one.
+hlo_literal *ev_shared(const ev_rendezvous *, u32 k);
+void ev_share(ev_rendezvous *, u32 k, const hlo_literal *result);
 
 // Transfers are matched in order per (channel, from, to). A post gives the transfer's id and does
 // not block; a wait blocks until the other side has posted, E_RUN on a deadlock. The value is

@@ -281,8 +281,49 @@ static void host_queues(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// All devices of one instruction: every member of a group has the group's result, which is computed
+// once; where one of them is away, the others of its group wait in vain.
+static void together(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m, replica_count=4\n"
+      "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+      "ENTRY e { x = f32[2] parameter(0) ROOT r = f32[2] all-reduce(x), to_apply=add, "
+      "replica_groups={{0,2},{1,3}} }";
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
+  hlo_literal *x[4], *const *ops[4], *out[4];
+  for (u32 d = 0; d < 4; d++) {
+    assert_true(hs_ok(hlo_literal_new(m->entry->params[0]->shape, &x[d])));
+    for (i64 k = 0; k < 2; k++) hlo_literal_set_f64(x[d], k, (double)(d + 10 * k));
+    ops[d] = &x[d];
+  }
+  const hlo_instr *r = m->entry->root;
+  assert_true(hs_ok(hlo_eval_together(r, 4, 1, NULL, ops, out)));
+  assert_ptr_equal(out[0], out[2]);
+  assert_ptr_equal(out[1], out[3]);
+  for (u32 d = 0; d < 4; d++) {
+    assert_true(hlo_literal_f64(out[d], 0) == (d % 2 ? 4 : 2));
+    assert_true(hlo_literal_f64(out[d], 1) == (d % 2 ? 24 : 22));
+    hlo_literal_unref(out[d]);
+  }
+  const bool here[4] = {true, true, false, true};
+  hs_status st = hlo_eval_together(r, 4, 1, here, ops, out);
+  assert_false(hs_ok(st));
+  assert_non_null(strstr(st.err->message, "deadlock"));
+  hs_status_drop(st);
+  for (u32 d = 0; d < 4; d++) {
+    assert_null(out[d]);
+    hlo_literal_unref(x[d]);
+  }
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(groups_and_slices),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(together),
+                                     cmocka_unit_test(groups_and_slices),
                                      cmocka_unit_test(sends_and_receives),
                                      cmocka_unit_test(async_pairs), cmocka_unit_test(host_queues)};
   return cmocka_run_group_tests(tests, NULL, NULL);
