@@ -6,11 +6,17 @@
 // j with i = M * j + r, and the stage stores M values, one for each r: in each of them the guards
 // are known, only one side of every select remains, and loads have constant strides along j again.
 // Where i was the loop that runs in lanes, the M vectors are woven together before they are stored
-// (cg_emit_interleaved). A loop of two or three elements over several sources is straight code.
+// (cg_emit_interleaved). A loop of two or three elements over several sources is straight code, and
+// so is one around others, where it alone decides between the sources.
+//
+// The same is done without guards where it saves work: in an array of pairs or triples, whose last
+// loop was merged with the one around it (schedule.c), what depends on i / M alone, such as the
+// place and the weights of a pixel with three channels, would be computed for each of them.
 #include "backends/emit/nest.h"
 
 // SHORT: loops of fewer elements do not run in lanes (schedule.c).
-enum { MOST_WAYS = 16, MOST_NODES = 6000, SHORT = 4 };
+// MOST_PARTS: nodes of the values of a loop around others, all together.
+enum { MOST_WAYS = 16, MOST_NODES = 6000, MOST_PARTS = 1024, SHORT = 4 };
 
 // ---- how many ways ------------------------------------------------------------------------------
 
@@ -32,11 +38,7 @@ static i64 common_multiple(i64 a, i64 b) {
 static i64 visit_var(const nest *n, u32 id, u32 var, period *p) {
   const nest_var *v = &n->vars.v[id];
   if (id == var) return 1;
-  if (v->kind == NEST_LOOP) return 0;
-  if (v->kind == NEST_VALUE) {
-    p->other |= (n->nodes.v[v->node].deps >> n->vars.v[var].loop & 1) != 0;
-    return 0;
-  }
+  if (v->kind != NEST_DIV && v->kind != NEST_MOD) return 0;  // a value's node is visited itself
   if (!(nest_deps(n, v->e) >> n->vars.v[var].loop & 1)) return 0;
   i64 deepest = 1;
   for (u32 k = 0; k < v->e->n; k++) deepest = HS_MAX(deepest, visit_var(n, v->e->t[k].var, var, p));
@@ -74,6 +76,65 @@ static bool reach(const nest *n, u32 id, u8 *seen, u32 *count) {
   return ok && (!x->e || reach_expr(n, x->e, seen, count));
 }
 
+// ---- work that is the same for all r ------------------------------------------------------------
+
+// What nodes are to the values of one step: the same for each r, or not; and what that weighs.
+typedef struct sharing {
+  const nest *n;
+  u32 var;
+  i64 ways;
+  u8 *known;               // by node: 1 the same, 2 another for each r
+  u32 same, apart, lines;  // operations of both kinds; loads of neighbours, r by r
+} sharing;
+
+static bool node_varies(sharing *s, u32 id);
+
+// i / d for a multiple d of the ways is the same for all r.
+static bool is_step(const sharing *s, const nest_var *v) {
+  return v->kind == NEST_DIV && v->d % s->ways == 0 && v->e->n == 1 && v->e->c == 0 &&
+         v->e->t[0].var == s->var && v->e->t[0].coef == 1;
+}
+
+static bool expr_varies(sharing *s, const nest_expr *e) {
+  bool varies = false;
+  for (u32 k = 0; k < e->n; k++) {
+    const nest_var *v = &s->n->vars.v[e->t[k].var];
+    if (v->kind == NEST_VALUE) varies |= node_varies(s, v->node);
+    else if (v->kind == NEST_LOOP) varies |= e->t[k].var == s->var;
+    else if (!is_step(s, v)) varies |= expr_varies(s, v->e);
+  }
+  return varies;
+}
+
+static bool node_varies(sharing *s, u32 id) {
+  if (id == NEST_NONE) return false;
+  if (s->known[id]) return s->known[id] == 2;
+  const nest_node *x = &s->n->nodes.v[id];
+  bool varies = x->e && expr_varies(s, x->e);
+  for (u32 k = 0; k < x->nargs; k++) varies |= node_varies(s, x->args[k]);
+  if (x->kind == NEST_LOAD) varies |= node_varies(s, x->guard);
+  s->known[id] = varies ? 2 : 1;
+  bool here = x->deps >> s->n->vars.v[s->var].loop & 1;
+  if (varies) s->apart += x->kind == NEST_OP;
+  else s->same += here && (x->kind == NEST_OP || x->kind == NEST_LOAD);
+  s->lines += varies && x->kind == NEST_LOAD && nest_coef(x->e, s->var);
+  return varies;
+}
+
+// Whether it pays to compute what the values of a step have in common once. The price: neighbours
+// are loaded apart and put together again, some three shuffles each way.
+static bool pays(const nest *n, const nest_stage *st, u32 var, i64 ways) {
+  if (ways < 2 || ways > SHORT || var != st->loops[st->nloops - 1]) return false;
+  sharing s = {.n = n, .var = var, .ways = ways, .known = hs_calloc(n->nodes.n + 1, 1)};
+  bool ok = true;
+  for (size_t k = 0; k < st->stores.n; k++) {
+    (void)node_varies(&s, st->stores.v[k].node);
+    ok &= nest_coef(st->stores.v[k].e, var) == 1;
+  }
+  hs_free(s.known);
+  return ok && s.same * (ways - 1) > ways * (3 * (i64)s.lines + 3 * (i64)st->stores.n);
+}
+
 // ---- the values for one r -----------------------------------------------------------------------
 
 typedef struct cloner {
@@ -81,7 +142,39 @@ typedef struct cloner {
   u32 var;  // replaced by `to`
   const nest_expr *to;
   u32 *map;  // by node; NEST_NONE: not cloned yet
+  // of all values: the nodes made for them, by hash, and the first variable
+  u32 *made, made_size, first_var;
 } cloner;
+
+static bool equal_nodes(const nest_node *a, const nest_node *b) {
+  return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->in == b->in &&
+         memcmp(a->attr, b->attr, sizeof a->attr) == 0 && a->nargs == b->nargs &&
+         memcmp(a->args, b->args, a->nargs * sizeof *a->args) == 0 &&
+         memcmp(a->bits, b->bits, sizeof a->bits) == 0 && a->e == b->e && a->lo == b->lo &&
+         a->hi == b->hi && a->buf == b->buf && a->guard == b->guard &&
+         a->written_by == b->written_by && a->group == b->group && a->k == b->k;
+}
+
+// The node, or an equal one that was made before.
+static u32 add_once(cloner *c, const nest_node *x) {
+  u64 h = (u64)x->kind * 31 + (u64)x->op;
+  for (u32 k = 0; k < x->nargs; k++) h = h * 0x9E3779B97F4A7C15u + x->args[k];
+  h = (h * 31 + x->buf) * 31 + (u64)x->lo;
+  if (x->e) h ^= x->e->hash;
+  h = (h * 0x9E3779B97F4A7C15u) >> 32;
+  for (u32 at = (u32)h & (c->made_size - 1);; at = (at + 1) & (c->made_size - 1)) {
+    if (c->made[at] == NEST_NONE) return c->made[at] = nest_node_add(c->n, x);
+    if (equal_nodes(&c->n->nodes.v[c->made[at]], x)) return c->made[at];
+  }
+}
+
+static u32 value_once(cloner *c, u32 node, i64 lo, i64 hi) {
+  for (size_t k = c->first_var; k < c->n->vars.n; k++) {
+    const nest_var *v = &c->n->vars.v[k];
+    if (v->kind == NEST_VALUE && v->node == node && v->lo == lo && v->hi == hi) return (u32)k;
+  }
+  return nest_new_value(c->n, node, lo, hi);
+}
 
 static u32 clone(cloner *c, u32 id);
 
@@ -96,7 +189,7 @@ static const nest_expr *clone_expr(cloner *c, const nest_expr *e) {
     else if (v.kind == NEST_DIV) t = nest_div(n, clone_expr(c, v.e), v.d);
     else if (v.kind == NEST_MOD) t = nest_mod(n, clone_expr(c, v.e), v.d);
     else if (v.kind == NEST_VALUE)
-      t = nest_of_var(n, nest_new_value(n, clone(c, v.node), v.lo, v.hi), 1);
+      t = nest_of_var(n, value_once(c, clone(c, v.node), v.lo, v.hi), 1);
     else t = nest_of_var(n, id, 1);
     out = nest_add(n, out, nest_mul(n, t, e->t[k].coef));
   }
@@ -143,7 +236,7 @@ static u32 clone_uncached(cloner *c, u32 id) {
     same &= g == x.guard;
     x.guard = g;
   }
-  return same ? id : nest_node_add(n, &x);
+  return same ? id : add_once(c, &x);
 }
 
 static u32 clone(cloner *c, u32 id) {
@@ -154,12 +247,13 @@ static u32 clone(cloner *c, u32 id) {
 // ---- stages -------------------------------------------------------------------------------------
 
 // How many values the loop alternates between; 1: none, or too much for this. A short loop over
-// several sources, too short for vectors, has as many as elements.
+// several sources has as many as elements where it is too short for vectors, or around others.
 static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
   period p = {.ways = 1};
   u32 count = 0;
   u8 *seen = hs_calloc(n->nodes.n + 1, 1);
-  bool ok = true, guarded = false;
+  bool ok = true, guarded = false, alone = true, last = var == st->loops[st->nloops - 1];
+  u64 own = 1ull << n->vars.v[var].loop;
   i64 extent = n->vars.v[var].hi + 1;
   for (size_t k = 0; k < st->stores.n && ok; k++) {
     visit_expr(n, st->stores.v[k].e, var, &p);
@@ -170,21 +264,29 @@ static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
     const nest_node *x = &n->nodes.v[k];
     if (!seen[k] || !x->e) continue;
     visit_expr(n, x->e, var, &p);
-    guarded |= x->kind == NEST_GUARD && (x->deps >> n->vars.v[var].loop & 1);
+    if (x->kind != NEST_GUARD || !(x->deps & own)) continue;
+    guarded = true;
+    alone &= x->deps == own;
   }
   hs_free(seen);
   if (extent < SHORT && st->nloops == 1) p.ways = extent;
-  return ok && guarded && !p.other && extent % p.ways == 0 && count * (u64)p.ways <= MOST_NODES
+  if (!last && alone && extent <= SHORT && count * (u64)extent <= MOST_PARTS) p.ways = extent;
+  return ok && !p.other && extent % p.ways == 0 && count * (u64)p.ways <= MOST_NODES &&
+                 (guarded || pays(n, st, var, p.ways))
              ? p.ways
              : 1;
 }
 
 static void stores_of_each(nest *n, nest_stage *st, u32 var, i64 ways, const nest_expr *first) {
   HS_VEC(nest_store) stores = {0};
+  cloner c = {.n = n, .var = var, .made_size = 4 * MOST_NODES, .first_var = (u32)n->vars.n};
+  while (c.made_size & (c.made_size - 1)) c.made_size += c.made_size & -c.made_size;
+  c.made = hs_alloc(c.made_size * sizeof *c.made);
+  for (u32 k = 0; k < c.made_size; k++) c.made[k] = NEST_NONE;
   for (size_t k = 0; k < st->stores.n; k++)
     for (i64 r = 0; r < ways; r++) {
-      cloner c = {.n = n, .var = var, .to = nest_add(n, first, nest_const(n, r))};
       size_t nodes = n->nodes.n;
+      c.to = nest_add(n, first, nest_const(n, r));
       c.map = hs_alloc((nodes + 1) * sizeof *c.map);
       for (size_t i = 0; i < nodes; i++) c.map[i] = NEST_NONE;
       const nest_store s = st->stores.v[k];
@@ -192,6 +294,7 @@ static void stores_of_each(nest *n, nest_stage *st, u32 var, i64 ways, const nes
       hs_vec_push(&stores, ((nest_store){s.buf, clone_expr(&c, s.e), node}));
       hs_free(c.map);
     }
+  hs_free(c.made);
   hs_vec_free(&st->stores);
   st->stores.v = stores.v, st->stores.n = stores.n, st->stores.cap = stores.cap;
 }

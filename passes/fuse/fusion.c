@@ -294,9 +294,14 @@ static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_inst
   return n;
 }
 
+// The same number everywhere: at which indices it is read does not matter.
+static bool uniform(const hlo_instr *p) {
+  return p->opcode == HLO_BROADCAST && scalar_like(hlo_operand(p, 0));
+}
+
 // The classes in which a kernel would read p, from its readings; false when there are more than
 // out->c has room for.
-static bool classes_of(u32 n, const reading *v, fusion_member *out) {
+static bool classes_of(const hlo_instr *p, u32 n, const reading *v, fusion_member *out) {
   out->kernel = v->m->kernel, out->n = 0;
   for (u32 k = 0; k < n; k++) {
     const fusion_member *m = v[k].m;
@@ -304,6 +309,7 @@ static bool classes_of(u32 n, const reading *v, fusion_member *out) {
       fusion_class c = class_below(v[k].u->user, hlo_slot(v[k].u), m->c[j]);
       u32 t = 0;
       while (t < out->n && out->c[t].hash != c.hash) t++;
+      if (t && uniform(p)) t = 0;
       if (t == out->n && out->n == FUSION_MAX_CLASSES) return false;
       if (t == out->n) out->c[out->n++] = c;
       else out->c[t].evals = HS_MAX(out->c[t].evals, c.evals);
@@ -359,7 +365,7 @@ static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const
 static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading *v,
                   fusion_member *m) {
   fusion_kernel *k = v->m->kernel;
-  if (!classes_of(n_readings, v, m)) {
+  if (!classes_of(p, n_readings, v, m)) {
     pass_note_declined(f->p, p, k->root, "not fused: read at more than %d different indices",
                        FUSION_MAX_CLASSES);
     return false;
@@ -394,8 +400,7 @@ static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading 
 }
 
 static bool free_to_copy(const hlo_instr *p) {
-  return p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA ||
-         (p->opcode == HLO_BROADCAST && scalar_like(hlo_operand(p, 0)));
+  return p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA || uniform(p);
 }
 
 // Bytes that reading all of d costs: what every kernel makes for itself is not read.

@@ -319,11 +319,62 @@ static void interleaved(void **state) {
   hs_buf_free(&b);
 }
 
+// Pixels of three channels: what is the same for all channels is computed once for a pixel.
+static void triples(void **state) {
+  (void)state;
+  static const int counts[] = {6, 16, 37, 300};
+  for (size_t k = 0; k < HS_COUNT(counts); k++) {
+    int n = counts[k];
+    char *text = hs_format(
+        "HloModule m\nf { t = f32[50,3] parameter(0)\n i = s32[%d,1] parameter(1)\n"
+        " w = f32[%d] parameter(2)\n g = f32[%d,3] gather(t, i), offset_dims={1},"
+        " collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,3}\n"
+        " a = f32[%d] multiply(w, w)\n b = f32[%d] add(a, w)\n c = f32[%d] multiply(b, a)\n"
+        " d = f32[%d] subtract(c, w)\n h = f32[%d] multiply(d, b)\n j = f32[%d] add(h, c)\n"
+        " l = f32[%d] maximum(j, w)\n o = f32[%d] abs(l)\n p = f32[%d,3] broadcast(o),"
+        " dimensions={0}\n ROOT r = f32[%d,3] multiply(g, p) }\n"
+        "ENTRY e { t = f32[50,3] parameter(0)\n i = s32[%d,1] parameter(1)\n"
+        " w = f32[%d] parameter(2)\n ROOT r = f32[%d,3] fusion(t, i, w), kind=kLoop, calls=f }\n",
+        n, n, n, n, n, n, n, n, n, n, n, n, n, n, n, n);
+    add_case(text, 0, false);
+    hs_free(text);
+  }
+  run_cases();
+  hs_buf b = {0};
+  assert_true(hs_ok(emit_dump(unit, "schedule", &b)));
+  assert_non_null(strstr(hs_buf_cstr(&b), " + 2] = v"));
+  hs_buf_free(&b);
+}
+
+// Rows of which each comes from elsewhere: what they have in common is read once, without gathers.
+static void rows_apart(void **state) {
+  (void)state;
+  static const int counts[] = {9, 16, 37, 300};
+  for (size_t k = 0; k < HS_COUNT(counts); k++) {
+    int n = counts[k];
+    char *text = hs_format(
+        "HloModule m\nf { x = f32[%d,3] parameter(0)\n y = f32[3,%d] parameter(1)\n"
+        " a = f32[%d,1] slice(x), slice={[0:%d], [1:2]}\n b = f32[%d,1] slice(x),"
+        " slice={[0:%d], [2:3]}\n c = f32[%d,1] subtract(a, b)\n u = f32[1,%d] reshape(b)\n"
+        " v = f32[1,%d] reshape(c)\n w = f32[1,%d] reshape(a)\n"
+        " d = f32[3,%d] concatenate(u, v, w), dimensions={0}\n ROOT r = f32[3,%d] add(d, y) }\n"
+        "ENTRY e { x = f32[%d,3] parameter(0)\n y = f32[3,%d] parameter(1)\n"
+        " ROOT r = f32[3,%d] fusion(x, y), kind=kLoop, calls=f }\n",
+        n, n, n, n, n, n, n, n, n, n, n, n, n, n, n);
+    add_case(text, 0, false);
+    hs_free(text);
+  }
+  run_cases();
+  hs_buf b = {0};
+  assert_true(hs_ok(emit_dump(unit, "schedule", &b)));
+  assert_non_null(strstr(hs_buf_cstr(&b), " + 600] = v"));
+  hs_buf_free(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(interleaved),     TEST(rows_are_not_masked),
-      TEST(structure),       TEST(equal_kernels_share_code),
-      TEST(refuses_by_name), TEST(dumps),
+      TEST(interleaved), TEST(rows_are_not_masked),      TEST(triples),         TEST(rows_apart),
+      TEST(structure),   TEST(equal_kernels_share_code), TEST(refuses_by_name), TEST(dumps),
   };
   return cmocka_run_group_tests_name("emit_structure", tests, NULL, NULL);
 }

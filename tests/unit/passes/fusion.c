@@ -302,6 +302,20 @@ static void greedy_leaves_shared_bodies(void **state) {
   }
 }
 
+// A number that is the same everywhere may be read at any indices.
+static void numbers_at_many_indices(void **state) {
+  (void)state;
+  hs_buf b = {0};
+  hs_buf_puts(&b, "x = f32[64] parameter(0) k = f32[] constant(3) y = f32[64] broadcast(k), "
+                  "dimensions={} t0 = f32[8] slice(x), slice={[0:8]}\n");
+  for (int j = 0; j < 8; j++)
+    hs_buf_printf(&b, "y%d = f32[8] slice(y), slice={[%d:%d]} t%d = f32[8] %s(t%d, y%d)\n", j, j,
+                  j + 8, j + 1, j % 2 ? "add" : "multiply", j, j);
+  hs_buf_puts(&b, "ROOT r = f32[8] negate(t8)\n");
+  assert_int_equal(kernels_after(hs_buf_cstr(&b), "fusion,dce"), 1);
+  hs_buf_free(&b);
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_teardown(f, teardown)
   const struct CMUnitTest tests[] = {T(sum_of_product),
@@ -321,6 +335,7 @@ int main(void) {
                                      T(one_producer_three_consumers),
                                      T(variance_from_two_sums),
                                      T(dots_stay_apart),
+                                     T(numbers_at_many_indices),
                                      T(greedy_rules),
                                      T(greedy_leaves_shared_bodies)};
   return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
