@@ -41,7 +41,7 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 
 .DEFAULT_GOAL := all
 .SECONDARY:
-.PHONY: all help deps doctor demo check check-all check-built check-passes check-emulated asan tsan bench peers fuzz install clean format lint arrows unit fuzzers benches compile_commands.json
+.PHONY: all help deps doctor demo check check-all check-built check-passes check-emulated check-gpu asan tsan bench peers fuzz install dist clean format lint arrows unit fuzzers benches compile_commands.json
 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
@@ -156,6 +156,10 @@ check-passes: all  ## every pass and pipeline on every module at hand and on GEN
 	@test ! -d ../shared/corpus/unit_modules || timeout 7200 $(B)/tests/passcheck -j $(NPROC) ../shared/corpus/unit_modules
 check-emulated: all  ## code for GPUs on the emulation: JAX's tests, XLA's recorded results, the suite
 	@B=$(B) JOBS=$(NPROC) sh tests/emulated.sh ../shared all
+GPU_SUITE ?= $(firstword $(wildcard ../shared/suite) examples)
+check-gpu: $(B)/hlosh  ## on a machine with an NVIDIA GPU: results, bandwidth, launches and clocks, into build/check-gpu (8 minutes; GPU_SUITE: the modules)
+	@mkdir -p $(B)/check-gpu
+	@python3 scripts/check_gpu.py --hlosh $(B)/hlosh --suite $(GPU_SUITE) -o $(B)/check-gpu
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 tsan:  ## builds the library and the tests with threads under TSan, in build/tsan
@@ -198,5 +202,7 @@ install: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so  ## into $(DESTDIR)$(
 	sed 's|@PREFIX@|$(PREFIX)|' api/libhlosh.pc.in > $(B)/libhlosh.pc
 	install -D -m644 $(B)/libhlosh.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/libhlosh.pc
 	mkdir -p $(SHARE)/hlosh/python && cp -r frontends/jax_plugins $(SHARE)/hlosh/python/
+dist: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so  ## a tree and an archive that run anywhere with this C library or a newer one, in build/dist
+	@CC="$(CC)" B=$(B) LDFLAGS="$(LDFLAGS)" LIBS="$(LIBS)" sh scripts/dist.sh
 clean:  ## removes build/
 	rm -rf build

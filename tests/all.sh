@@ -24,6 +24,10 @@ for k in text proto; do try "changed modules: $k (more)" 900 "$B/tests/mutate" -
 try "changed modules: the whole way (more)" 900 "$B/tests/mutate" --kind chain --seed 4 --count 2000 --passes 10 -j "$JOBS" examples tests/hlo tests/fuzz/corpus
 try "damaged text (more)" 600 "$B/tests/fuzz_text" --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
 try "damaged protos (more)" 600 "$B/tests/fuzz_text" --proto --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
+# What strangers get.
+if has LLVM; then
+  try "the archive of make dist" 900 sh tests/dist.sh
+else skipped "the archive of make dist" "no LLVM"; fi
 # Other builds.
 try "build under ASan and UBSan" 2400 make -j"$JOBS" VARIANT=asan B=build/asan all unit
 if [ -x build/asan/hlosh ]; then
