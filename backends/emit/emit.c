@@ -7,6 +7,7 @@
 #include "backends/emit/codegen.h"
 #include "backends/emit/unit.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 struct emit_unit {
@@ -57,6 +58,15 @@ void emit_own_constants(nest *n) {
   }
 }
 
+// k0_reduce, k1_add_fusion: a number, and what the first instruction that it computes is: a fusion
+// by its name, others by their operation. Letters that assemblers do not take become underscores.
+static void name_body(emit_body *b, size_t number, const hlo_instr *i) {
+  const char *what = hlo_is(i, HLO_FUSION) ? i->name : hlo_op_text(i->opcode);
+  (void)snprintf(b->name, sizeof b->name, "k%zu_%s", number, what);
+  for (char *p = b->name; *p; p++)
+    if (!isalnum((unsigned char)*p)) *p = '_';
+}
+
 hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   emit_body *b = hs_calloc(1, sizeof *b);
   (void)pthread_mutex_init(&b->lock, NULL);
@@ -99,7 +109,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     b = same;
   } else {
     emit_own_constants(b->n);
-    (void)snprintf(b->name, sizeof b->name, "k%zu", u->bodies.n);
+    name_body(b, u->bodies.n, i);
     b->of = hs_arena_strndup(&b->arena, i->name, strlen(i->name));
     hs_vec_push(&u->bodies, b);
   }

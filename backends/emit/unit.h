@@ -13,7 +13,7 @@ void nest_serialize(const nest *, hs_buf *);
 
 // One distinct function: the kernels that share it point here.
 typedef struct emit_body {
-  char name[24];
+  char name[56];   // of its function
   const char *of;  // the first instruction that it computes, for messages
   u64 hash;
   hs_arena arena;

@@ -423,7 +423,8 @@ hs_status hlo_proto_save(hs_buf *b, const hlo_module *m, hlo_proto_form form, bo
                               [HLO_PROTO_HLO] = PB_HloProto,
                               [HLO_PROTO_SNAPSHOT] = PB_HloSnapshot,
                               [HLO_PROTO_UNOPTIMIZED] = PB_HloUnoptimizedSnapshot,
-                              [HLO_PROTO_WITH_CONFIG] = PB_HloModuleProtoWithConfig};
+                              [HLO_PROTO_WITH_CONFIG] = PB_HloModuleProtoWithConfig,
+                              [HLO_PROTO_OF_TOOL] = PB_HloProto};
   const hlo_proto_kept *k = m->proto_kept;
   u32 root = form != HLO_PROTO_AS_READ ? roots[form] : k ? k->root : PB_HloProto;
   *lost = 0;
@@ -439,7 +440,8 @@ hs_status hlo_proto_save(hs_buf *b, const hlo_module *m, hlo_proto_form form, bo
     if (*of && without) *lost += (*of)->n - without->n;
     *of = without;
   }
-  hs_status s = proto_write_module(&wire, m, lost);
+  hs_status s = form == HLO_PROTO_OF_TOOL ? proto_write_as_tool(&wire, m, lost)
+                                          : proto_write_module(&wire, m, lost);
   if (root != PB_HloModuleProto) pb_end(&wire, 1, 0);
   if (root == PB_HloSnapshot) {
     *lost += pb_restore(&wire, 0, PB_HloProto, hlo);

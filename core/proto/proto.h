@@ -16,7 +16,8 @@ typedef enum hlo_proto_form {
   HLO_PROTO_HLO,
   HLO_PROTO_SNAPSHOT,
   HLO_PROTO_UNOPTIMIZED,
-  HLO_PROTO_WITH_CONFIG
+  HLO_PROTO_WITH_CONFIG,
+  HLO_PROTO_OF_TOOL  // an HloProto as hlo-opt --emit-proto prints it: ids from 0, empty messages
 } hlo_proto_form;
 
 // Whether the bytes look like a serialized module, alone or wrapped.

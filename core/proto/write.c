@@ -1,6 +1,8 @@
 // write.c — a module as HloModuleProto, in the field numbers and conventions of XLA's
 // HloModule::ToProto: computations callees first, instructions operands first, ids (computation <<
 // 32 | local), element data in layout order.
+#include <stdio.h>
+
 #include "core/proto/fields.h"
 #include "core/proto/recovery.h"
 #include "core/proto/schema.h"
@@ -12,9 +14,17 @@ typedef struct writer {
   const hlo_proto_kept *kept;  // NULL when the module was not read from a proto
   hs_arena scratch;
   i64 *ids, *comp_ids;  // by id of the instruction, of the computation
+  bool tool;            // as XLA's tools print a module: ids from 0, empty messages written
   bool elided;          // a constant has no value to write
   u32 lost;             // kept fields that could not be put back
 } writer;
+
+// Writes the message `num` as an empty one unless it is there, in what was written since `mark`.
+static void put_if_absent(hs_buf *b, size_t mark, u32 num) {
+  pb_field f;
+  if (!pb_get((pb){(const u8 *)b->p + mark, (const u8 *)b->p + b->n, false}, num, &f))
+    pb_end(b, num, pb_begin(b));
+}
 
 static i64 comp_id(const writer *w, const hlo_computation *c) { return w->comp_ids[c->id]; }
 
@@ -215,11 +225,8 @@ static void put_obligatory(hs_buf *b, size_t mark, hlo_opcode op) {
                 {HLO_SCATTER, 48},
                 {HLO_TRIANGULAR_SOLVE, 59},
                 {HLO_CHOLESKY, 62}};
-  pb_field f;
   for (size_t k = 0; k < HS_COUNT(wanted); k++)
-    if (wanted[k].op == op &&
-        !pb_get((pb){(const u8 *)b->p + mark, (const u8 *)b->p + b->n, false}, wanted[k].num, &f))
-      pb_end(b, wanted[k].num, pb_begin(b));
+    if (wanted[k].op == op) put_if_absent(b, mark, wanted[k].num);
 }
 
 // Attributes that lie in one submessage were written separately: they become one, as XLA
@@ -286,6 +293,7 @@ static void put_instr(writer *w, const hlo_instr *i) {
   pb_put_ints(b, 37, v, n);
   put_called(w, i);
   put_obligatory(b, mark, i->opcode);
+  if (w->tool) put_if_absent(b, mark, 68), put_if_absent(b, mark, 82);
   if (inside) join_pieces(b, mark);
   const hlo_kept_part *kept = w->kept && i->id < w->kept->ninstrs ? &w->kept->instrs[i->id] : NULL;
   if (kept && kept->fields) {
@@ -296,13 +304,17 @@ static void put_instr(writer *w, const hlo_instr *i) {
   pb_end(b, 2, mark);
 }
 
+// names: the computation whose parameters lend their names; NULL: p0, p1 and so on
 static void put_program_shape(hs_buf *b, u32 num, u32 n, const hlo_shape *const *params,
                               const hlo_shape *result, const hlo_computation *names) {
   size_t mark = pb_begin(b);
   for (u32 k = 0; k < n; k++) proto_put_shape(b, 1, params[k]);
   proto_put_shape(b, 2, result);
-  for (u32 k = 0; k < n && k < names->nparams; k++)
-    proto_put_str(b, 3, hs_str_of(names->params[k]->name));
+  for (u32 k = 0; k < n && (!names || k < names->nparams); k++) {
+    char number[16];
+    (void)snprintf(number, sizeof number, "p%u", k);
+    proto_put_str(b, 3, hs_str_of(names ? names->params[k]->name : number));
+  }
   pb_end(b, num, mark);
 }
 
@@ -318,7 +330,8 @@ static void put_comp(writer *w, const hlo_computation *c) {
   pb_put_int(b, 5, comp_id(w, c));
   pb_put_int(b, 6, w->ids[c->root->id]);
   pb_put_int(b, 7, hlo_is_fusion_comp(c));
-  proto_put_str(b, 8, c->execution_thread.n ? c->execution_thread : HS_STR("main"));
+  if (c->execution_thread.n || !w->tool)
+    proto_put_str(b, 8, c->execution_thread.n ? c->execution_thread : HS_STR("main"));
   if (w->kept && c->id < w->kept->ncomps)
     w->lost += pb_restore(b, mark, PB_HloComputationProto, w->kept->comps[c->id].fields);
   pb_end(b, 3, mark);
@@ -370,7 +383,7 @@ static void put_frames(hs_buf *b, const hlo_stack_frames *f) {
 // assignment); others go on behind.
 static void number_comps(writer *w) {
   const hlo_proto_kept *k = w->kept;
-  i64 next = 1;
+  i64 next = w->tool ? 0 : 1;
   for (u32 c = 0; k && c < k->ncomps; c++) next = HS_MAX(next, k->comps[c].id + 1);
   hlo_for_each_comp(c, w->m)
     w->comp_ids[c->id] =
@@ -380,7 +393,7 @@ static void number_comps(writer *w) {
 // New ids follow the order of the list (the messages come operands first).
 static void number_instrs(writer *w, const hlo_computation *c) {
   const hlo_proto_kept *k = w->kept;
-  i64 upper = comp_id(w, c) << 32, next = 1;
+  i64 upper = comp_id(w, c) << 32, next = w->tool ? 0 : 1;
   hlo_for_each_instr(i, c) {
     const hlo_kept_part *part =
         k && i->id < k->ninstrs && k->instrs[i->id].comp == c->id ? &k->instrs[i->id] : NULL;
@@ -394,6 +407,7 @@ static void number_instrs(writer *w, const hlo_computation *c) {
 static void put_module(writer *w) {
   const hlo_module *m = w->m;
   hs_buf *b = w->b;
+  size_t start = b->n;
   proto_put_str(b, 1, hs_str_of(m->name));
   proto_put_str(b, 2, hs_str_of(m->entry->name));
   u32 n = 0;
@@ -403,8 +417,9 @@ static void put_module(writer *w) {
   for (u32 c = 0; c < n; c++) put_comp(w, order[c]);
   const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_ENTRY_COMPUTATION_LAYOUT);
   const hlo_program_shape *layout = a ? a->v.p : NULL;
-  if (layout) put_program_shape(b, 4, layout->n, layout->params, layout->result, m->entry);
-  pb_put_int(b, 5, 1);
+  if (layout)
+    put_program_shape(b, 4, layout->n, layout->params, layout->result, w->tool ? NULL : m->entry);
+  pb_put_int(b, 5, !w->tool);
   pb_put_int(b, 6, comp_id(w, m->entry));
   if (hlo_is_scheduled(m)) put_schedule(w);
   static const struct {
@@ -426,10 +441,12 @@ static void put_module(writer *w) {
     proto_put_recovery(b, 20, m->ctx, a->v.s, proto_write_module);
   if ((a = hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES)))
     proto_put_frontend(b, 19, a->v.p);
+  for (u32 k = 0; w->tool && k < 3; k++) put_if_absent(b, start, (const u32[]){8, 18, 19}[k]);
 }
 
-hs_status proto_write_module(hs_buf *b, const hlo_module *m, u32 *lost) {
+static hs_status write_module(hs_buf *b, const hlo_module *m, bool tool, u32 *lost) {
   writer w = {.b = b,
+              .tool = tool,
               .m = m,
               .kept = m->proto_kept,
               .ids = hs_calloc(m->next_instr_id + 1, sizeof(i64)),
@@ -444,4 +461,12 @@ hs_status proto_write_module(hs_buf *b, const hlo_module *m, u32 *lost) {
   if (!w.elided) return HS_GOOD;
   b->n = start;
   return hs_fail(HS_E_ELIDED, "an elided constant has no value to write");
+}
+
+hs_status proto_write_module(hs_buf *b, const hlo_module *m, u32 *lost) {
+  return write_module(b, m, false, lost);
+}
+
+hs_status proto_write_as_tool(hs_buf *b, const hlo_module *m, u32 *lost) {
+  return write_module(b, m, true, lost);
 }

@@ -9,6 +9,8 @@
 // Appends the fields of an HloModuleProto. *lost grows by the kept fields that could not be put
 // back. E_ELIDED.
 hs_status proto_write_module(hs_buf *, const hlo_module *, u32 *lost);
+// The same as XLA's tools print it: ids count from 0, and messages that say nothing are there.
+hs_status proto_write_as_tool(hs_buf *, const hlo_module *, u32 *lost);
 // false when a part is elided
 // The shape, of whose arrays no element is said to be narrower or wider than its type.
 const hlo_shape *proto_unpacked(hlo_ctx *, const hlo_shape *);

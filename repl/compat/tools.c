@@ -1,11 +1,16 @@
 // tools.c — each tool as commands of the shell. See compat.h.
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/analysis/cost.h"
 #include "core/proto/proto.h"
 #include "repl/compat/compat.h"
+#include "repl/shell/gate.h"
 
 // ---- commands -----------------------------------------------------------------------------------
 static void put_quoted(hs_buf *b, const char *text) {
@@ -81,7 +86,7 @@ static int list_passes(repl_session *s) {
 static int emit_proto(const compat_tool *t, repl_session *s, FILE *to) {
   hs_buf b = {0};
   u32 lost;
-  hs_status st = hlo_proto_save(&b, s->current->m, HLO_PROTO_HLO, true, &lost);
+  hs_status st = hlo_proto_save(&b, s->current->m, HLO_PROTO_OF_TOOL, true, &lost);
   int code = hs_ok(st) ? 0 : complain(t, st.err->message, NULL);
   hs_status_drop(st);
   if (!code) fwrite(b.p, 1, b.n, to);
@@ -101,8 +106,15 @@ static const char *stage_line(const char *platform, const char *stage) {
   return NULL;
 }
 
+static void warn_if_invalid(const compat_tool *t, repl_module *mod) {
+  hs_status v = repl_verified(mod);
+  if (!hs_ok(v))
+    repl_complain("%s: warning: the passes made it invalid: %s", t->name, v.err->message);
+  hs_status_drop(v);
+}
+
 static int opt_module(const compat_tool *t, const compat_args *a, repl_session *s,
-                      const char *platform, const char *out) {
+                      const char *platform, const char *out, bool valid) {
   const char *passes = compat_value(t, a, "passes"), *stage = compat_value(t, a, "stage");
   if (!stage) stage = "hlo";
   const char *line = stage_line(platform, passes ? "hlo" : stage);
@@ -115,7 +127,10 @@ static int opt_module(const compat_tool *t, const compat_args *a, repl_session *
     hs_free(what);
     return code;
   }
-  if (passes && *passes && sh(s, "pass {} --quiet > /dev/null", passes)) return 1;
+  if (passes && *passes &&
+      (sh(s, "set verify off > /dev/null", NULL) || sh(s, "pass {} --quiet > /dev/null", passes)))
+    return 1;
+  if (passes && valid) warn_if_invalid(t, s->current);
   bool pipeline = !passes && strcmp(platform, "cpu") == 0;
   if (pipeline && sh(s, "pipeline cpu --quiet > /dev/null", NULL)) return 1;
   if (strcmp(line, "dump llvm") == 0 && sh(s, "backend cpu > /dev/null", NULL)) return 1;
@@ -123,6 +138,26 @@ static int opt_module(const compat_tool *t, const compat_args *a, repl_session *
   int code = sh(s, whole, out) ? 1 : 0;
   hs_free(whole);
   return code;
+}
+
+// XLA's hlo-opt runs passes on whatever it can read. Here a module that is not valid goes to a
+// process of its own, which may die of what the passes take for granted; it ends with the result.
+static int opt_invalid(const compat_tool *t, const compat_args *a, repl_session *s,
+                       const char *platform, const char *out) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child < 0) return complain(t, "no process for a module that is not valid", strerror(errno));
+  if (child == 0) {
+    s->current->at->verdict = REPL_VALID;
+    hlo_mark_invalid(s->current->m, false);
+    int code = opt_module(t, a, s, platform, out, false);
+    _exit(fflush(stdout) == 0 ? code : 1);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {}
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  return complain(t, "the passes died of a module that is not valid HLO",
+                  strsignal(WTERMSIG(status)));
 }
 
 int compat_hlo_opt(const compat_tool *t, const compat_args *a, repl_session *s) {
@@ -149,8 +184,10 @@ int compat_hlo_opt(const compat_tool *t, const compat_args *a, repl_session *s) 
   for (size_t k = 0; k < s->modules.n; k++) {
     s->current = s->modules.v[k];
     if (k && !out && puts("// -----") < 0) return 1;
+    bool passes = compat_value(t, a, "passes") != NULL;
     if (compat_on(t, a, "emit-proto", false)) code = emit_proto(t, s, stdout);
-    else code = opt_module(t, a, s, platform, out);
+    else if (passes && !repl_is_verified(s->current)) code = opt_invalid(t, a, s, platform, out);
+    else code = opt_module(t, a, s, platform, out, true);
     if (code) return code;
   }
   return 0;
