@@ -9,15 +9,16 @@
 #include <stdbool.h>
 
 //      id             name             in_place
-#define EMIT_KINDS(X)                     \
-  X(EMIT_EMPTY, "empty", false)           \
-  X(EMIT_SEVERAL, "several", false)       \
-  X(EMIT_SCALAR, "scalar", false)         \
-  X(EMIT_POINTWISE, "pointwise", true)    \
-  X(EMIT_TRANSPOSE, "transpose", true)    \
-  X(EMIT_ROW_WISE, "row-wise", false)     \
-  X(EMIT_ROW_REDUCE, "row-reduce", false) \
-  X(EMIT_COLUMN_REDUCE, "column-reduce", false)
+#define EMIT_KINDS(X)                           \
+  X(EMIT_EMPTY, "empty", false)                 \
+  X(EMIT_SEVERAL, "several", false)             \
+  X(EMIT_SCALAR, "scalar", false)               \
+  X(EMIT_POINTWISE, "pointwise", true)          \
+  X(EMIT_TRANSPOSE, "transpose", true)          \
+  X(EMIT_ROW_WISE, "row-wise", false)           \
+  X(EMIT_ROW_REDUCE, "row-reduce", false)       \
+  X(EMIT_COLUMN_REDUCE, "column-reduce", false) \
+  X(EMIT_PRODUCT, "product", false)
 
 #define EMIT_KIND(id, name, in_place) id,
 typedef enum emit_kind { EMIT_KINDS(EMIT_KIND) EMIT_KIND_COUNT } emit_kind;

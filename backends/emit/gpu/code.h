@@ -18,6 +18,13 @@ typedef struct gpu_target {
   void (*barrier)(cg *);       // of the block
   LLVMValueRef (*exchange)(cg *, LLVMValueRef i32, u32 with);  // of lane ^ with, in a warp
   void (*kernel)(cg *, LLVMValueRef fn, u32 block);            // marks fn as a kernel
+  // Tensor cores, of a warp, on 32-bit words that hold neighbours along the reduction. fragment:
+  // squares of 8 rows of 16 bytes, 2 or 4 of them, whose rows the lanes' pointers name in turn; a
+  // word of each. turned: of 16-bit numbers, with rows and columns exchanged. multiply: 16 rows by
+  // 32 bytes with as many by 8 columns, added to acc.
+  void (*fragment)(cg *, LLVMValueRef at, u32 squares, bool turned, LLVMValueRef *words);
+  void (*multiply)(cg *, const gpu_unit *, const LLVMValueRef *a, const LLVMValueRef *b,
+                   LLVMValueRef *acc);
 } gpu_target;
 
 extern const gpu_target gpu_nvptx;
@@ -35,6 +42,7 @@ typedef struct gpu_code {  // cg.of_target
   LLVMValueRef thread, block;  // numbers, of the index type; block: from the stage's first on
   LLVMValueRef lane, team;     // ROWS: number in the team, of the team in the block
   u32 shared_bytes, nshared;
+  bool rolled;  // the loop that closes next is to stay as it is
   // TILES: loads that come from shared memory now, and the place there
   u32 nheld;
   gpu_held held[16];
@@ -69,6 +77,9 @@ void gpu_unroll(cg *, LLVMValueRef branch);
 // The points of one segment, by its team; all loops but the last stand. valid: false in teams that
 // have none, NULL if there are no such.
 hs_status gpu_scan(cg *, const nest_stage *, LLVMValueRef valid);
+
+// ---- dot.c --------------------------------------------------------------------------------------
+hs_status gpu_squares(cg *, const nest_stage *, const gpu_stage *);  // DOT
 
 // ---- math.c -------------------------------------------------------------------------------------
 LLVMValueRef gpu_math(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);

@@ -1,5 +1,5 @@
-// kernel.c — the functions of a kernel: parameters, the blocks of each stage, and the three forms
-// in which a stage is divided over threads (plan.h).
+// kernel.c — the functions of a kernel: parameters, the blocks of each stage, and the forms in
+// which a stage is divided over threads (plan.h).
 //
 // All threads of a block run through the same reductions: rows past the last are computed as if
 // they were the last, and not stored, so that warps and blocks stay together wherever they exchange
@@ -260,6 +260,7 @@ static hs_status stage(cg *c, size_t k) {
   switch (g->stage->form) {
   case GPU_ROWS: return rows(c, st, g->stage);
   case GPU_TILES: return tiles(c, st, g->stage);
+  case GPU_DOT: return gpu_squares(c, st, g->stage);
   default: return points(c, st, g->stage);
   }
 }

@@ -299,13 +299,29 @@ static void scan_of(const nest *n, const nest_stage *st, gpu_stage *g) {
     for (g->team = GPU_WARP; g->team < BLOCK && (i64)g->team * 4 < extent(n, last);) g->team *= 2;
 }
 
-static void plan_stage(nest *n, const nest_stage *st, gpu_stage *g, u32 *block) {
+// The only reduction that the stage needs; NEST_NONE: there are others, or none.
+static u32 only_reduction(const survey *s) {
+  u32 root = NEST_NONE;
+  for (u32 k = 0; k < s->n->groups.n; k++) {
+    if (!s->roots[k]) continue;
+    if (root != NEST_NONE) return NEST_NONE;
+    root = k;
+  }
+  return root;
+}
+
+// alone: no other stage has threads of the launch.
+static void plan_stage(nest *n, const nest_stage *st, u32 sm, bool alone, gpu_stage *g,
+                       u32 *block) {
   survey s;
   survey_stage(&s, n, st);
   *g = (gpu_stage){.form = GPU_POINTS, .lanes = 1, .team = 1, .tile = NEST_NONE};
   *block = BLOCK;
+  u32 root = alone ? only_reduction(&s) : NEST_NONE;
   if (st->scan) {
     scan_of(n, st, g);
+  } else if (root != NEST_NONE && gpu_find_dot(n, st, root, sm, g)) {
+    *block = BLOCK;
   } else if (s.groups && find_rows(&s, st, &g->rows)) {
     g->form = GPU_ROWS;
     team_of(&s, st, g, block);
@@ -331,22 +347,22 @@ static bool only_loops_and_digits(const nest *n, const nest_expr *e) {
 
 // ---- splits and row buffers ---------------------------------------------------------------------
 // How many parts the reduction of the stage should have; 1: it stays whole.
-static i64 splits_wanted(nest *n, const nest_stage *st) {
+static i64 splits_wanted(nest *n, const nest_stage *st, u32 sm) {
   survey s;
   gpu_stage g;
-  u32 block, roots = 0, root = 0;
+  u32 block;
   survey_stage(&s, n, st);
-  for (u32 k = 0; k < n->groups.n; k++)
-    if (s.roots[k]) roots++, root = k;
+  u32 root = only_reduction(&s);
   hs_free(s.seen);
   for (size_t k = 0; k < st->stores.n; k++)
     if (!only_loops_and_digits(n, st->stores.v[k].e)) return 1;  // a place that it computes
-  if (roots != 1 || !any_order(n, root) || n->groups.v[root].seg != NEST_NONE ||
+  if (root == NEST_NONE || !any_order(n, root) || n->groups.v[root].seg != NEST_NONE ||
       gpu_group_deps(n, root) != mask_of(n, st->nloops, st->loops))
     return 1;
-  plan_stage(n, st, &g, &block);
+  plan_stage(n, st, sm, true, &g, &block);
   i64 steps = steps_of(n, root), points = product(n, st->nloops, st->loops, ~0ull), want;
-  if (g.across)
+  if (g.form == GPU_DOT) want = gpu_dot_splits(n, &g);
+  else if (g.across)
     want = HS_MIN(ALL_THREADS / (HS_MAX(points, g.across) * g.team), steps / g.team / 16);
   else if (g.form == GPU_ROWS) want = HS_MIN(ALL_BLOCKS / HS_MAX(points, 1), steps / PART_OF_ROW);
   else want = HS_MIN(ALL_THREADS / HS_MAX(points, 1), steps / PART_OF_COLUMN);
@@ -370,7 +386,7 @@ static bool shares_all(const nest *n, const nest_stage *st, const gpu_stage *g) 
 }
 
 // ---- a launch -----------------------------------------------------------------------------------
-static void plan_phase(nest *n, size_t count, nest_stage *of, bool keep, gpu_phase *p) {
+static void plan_phase(nest *n, u32 sm, size_t count, nest_stage *of, bool keep, gpu_phase *p) {
   *p = (gpu_phase){.nstages = count, .of = of};
   p->stages = hs_arena_zalloc(n->a, (count + 1) * sizeof *p->stages);
   u32 block = 0;
@@ -379,7 +395,7 @@ static void plan_phase(nest *n, size_t count, nest_stage *of, bool keep, gpu_pha
     of[k].vector = false;
     of[k].tile = NEST_NONE;
     of[k].lanes = of[k].unroll = 1;
-    plan_stage(n, &of[k], &p->stages[k], &wanted);
+    plan_stage(n, &of[k], sm, count == 1, &p->stages[k], &wanted);
     block = HS_MAX(block, wanted);
   }
   if (count == 1 && p->stages[0].form == GPU_ROWS && p->stages[0].team > GPU_WARP &&
@@ -399,14 +415,30 @@ static void plan_phase(nest *n, size_t count, nest_stage *of, bool keep, gpu_pha
   }
 }
 
-void gpu_plan(nest *n, gpu_phase phases[2]) {
+static emit_kind stage_kind(const nest *n, const gpu_phase *p, size_t k) {
+  const gpu_stage *g = &p->stages[k];
+  survey s;
+  survey_stage(&s, n, &p->of[k]);
+  bool groups = s.groups;
+  hs_free(s.seen);
+  if (p->of[k].scan) return EMIT_ROW_WISE;
+  if (g->form == GPU_TILES) return EMIT_TRANSPOSE;
+  if (g->form == GPU_DOT) return EMIT_PRODUCT;
+  if (g->form == GPU_POINTS || g->across) return groups ? EMIT_COLUMN_REDUCE : EMIT_POINTWISE;
+  return mask_of(n, p->of[k].nloops, p->of[k].loops) & ~g->rows ? EMIT_ROW_WISE : EMIT_ROW_REDUCE;
+}
+
+void gpu_plan(nest *n, u32 sm, gpu_phase phases[2]) {
   for (size_t k = 0; k < n->stages.n; k++) n->stages.v[k].vector = false;
   if (n->stages.n == 1 && n->finish.n == 0 && !n->stages.v[0].scan) {
-    i64 splits = splits_wanted(n, &n->stages.v[0]);
+    i64 splits = splits_wanted(n, &n->stages.v[0], sm);
     if (splits >= 2) (void)nest_split_reduction(n, 0, splits, 0);
   }
-  plan_phase(n, n->stages.n, n->stages.v, n->stages.n == 1, &phases[0]);
-  plan_phase(n, n->finish.n, n->finish.v, false, &phases[1]);
+  plan_phase(n, sm, n->stages.n, n->stages.v, n->stages.n == 1, &phases[0]);
+  plan_phase(n, sm, n->finish.n, n->finish.v, false, &phases[1]);
+  for (u32 p = 0; p < 2; p++)
+    for (size_t k = 0; k < phases[p].nstages; k++)
+      phases[p].of[k].kind = stage_kind(n, &phases[p], k);
 }
 
 static bool expr_fits(const nest *n, const nest_expr *e, i64 factor) {
@@ -445,37 +477,29 @@ bool gpu_plan_fits32(const nest *n, const gpu_phase phases[2]) {
 }
 
 // ---- what people see ----------------------------------------------------------------------------
-static emit_kind stage_kind(const nest *n, const gpu_phase *p, size_t k) {
-  const gpu_stage *g = &p->stages[k];
-  survey s;
-  survey_stage(&s, n, &p->of[k]);
-  bool groups = s.groups;
-  hs_free(s.seen);
-  if (p->of[k].scan) return EMIT_ROW_WISE;
-  if (g->form == GPU_TILES) return EMIT_TRANSPOSE;
-  if (g->form == GPU_POINTS || g->across) return groups ? EMIT_COLUMN_REDUCE : EMIT_POINTWISE;
-  return mask_of(n, p->of[k].nloops, p->of[k].loops) & ~g->rows ? EMIT_ROW_WISE : EMIT_ROW_REDUCE;
-}
-
-emit_kind gpu_plan_kind(const nest *n, const gpu_phase phases[2]) {
+emit_kind gpu_plan_kind(const gpu_phase phases[2]) {
   return phases[0].nstages == 0   ? EMIT_EMPTY
-         : phases[0].nstages == 1 ? stage_kind(n, &phases[0], 0)
+         : phases[0].nstages == 1 ? phases[0].of[0].kind
                                   : EMIT_SEVERAL;
 }
 
 void gpu_plan_print(const nest *n, const gpu_phase phases[2], hs_buf *b) {
-  static const char *const forms[] = {"a thread per item", "teams", "tiles"};
+  static const char *const forms[] = {"a thread per item", "teams", "tiles", "squares"};
   for (u32 p = 0; p < 2; p++)
     for (size_t k = 0; k < phases[p].nstages; k++) {
       const gpu_stage *g = &phases[p].stages[k];
       hs_buf_printf(b, "%s %zu: %s, %s, %lld items of %u, %u blocks of %u", p ? "finish" : "launch",
-                    k, emit_kind_name(stage_kind(n, &phases[p], k)), forms[g->form],
-                    (long long)g->items, g->lanes, g->grid, phases[p].block);
+                    k, emit_kind_name(phases[p].of[k].kind), forms[g->form], (long long)g->items,
+                    g->lanes, g->grid, phases[p].block);
       if (g->form == GPU_ROWS)
         hs_buf_printf(b, ", %u threads a %s", g->team, g->across ? "column" : "row");
       if (g->form == GPU_TILES)
         hs_buf_printf(b, ", %u x %u along i%u", g->edge, g->edge,
                       n->vars.v[phases[p].of[k].loops[g->tile]].loop);
+      if (g->form == GPU_DOT)
+        hs_buf_printf(b, ", %u x %u by %u steps, %s%s", g->dot->edge[0], g->dot->edge[1],
+                      g->dot->depth, g->dot->unit ? "tensor cores: " : "multiplied by threads",
+                      g->dot->unit ? hlo_dtype_text(g->dot->unit->type) : "");
       hs_buf_putc(b, '\n');
     }
   nest_print(n, b);

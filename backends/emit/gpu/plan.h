@@ -10,8 +10,27 @@
 typedef enum gpu_form {
   GPU_POINTS,  // a thread per point, or per vector of points along the last loop
   GPU_ROWS,    // a team of threads per row: it shares the reductions, and the points of the row
-  GPU_TILES    // a block per square of two loops, turned over in shared memory
+  GPU_TILES,   // a block per square of two loops, turned over in shared memory
+  GPU_DOT      // a block per square of a product of two sides, held in shared memory
 } gpu_form;
+
+// What tensor cores multiply: numbers of `type`, added up in `sum`.
+typedef struct gpu_unit {
+  hlo_dtype type, sum;
+} gpu_unit;
+enum { GPU_UNITS = 4 };
+extern const gpu_unit gpu_units[GPU_UNITS];
+
+// A reduction whose steps combine values of two sides: of rows and of columns of its result.
+typedef struct gpu_dot {
+  u32 group;
+  u64 batch, side[2];           // masks of the stage's loops: those of neither side, of each
+  u32 nheld[2], held[2][3];     // nodes in shared memory
+  u32 guard[2];                 // with a unit: nodes; zero stands where they are false
+  u32 edge[2], each[2], depth;  // of a block's square, of a thread's part of it; steps of a round
+  u32 warps[2];                 // with a unit: warps along the edges
+  const gpu_unit *unit;         // NULL: each thread multiplies
+} gpu_dot;
 
 typedef struct gpu_stage {
   gpu_form form;
@@ -23,25 +42,34 @@ typedef struct gpu_stage {
   u64 rows;  // ROWS: mask of the stage's loops that number the rows; the others are the row
   // TILES: position of the loop that runs against the last one; elements of an edge
   u32 tile, edge;
-  i64 items;        // threads of POINTS, rows or tiles
-  u32 first, grid;  // its blocks
+  const gpu_dot *dot;  // DOT
+  i64 items;           // threads of POINTS, rows, tiles or squares
+  u32 first, grid;     // its blocks
 } gpu_stage;
 
 // One launch.
 typedef struct gpu_phase {
   size_t nstages;
-  const nest_stage *of;
+  nest_stage *of;
   gpu_stage *stages;
   u32 grid, block;
 } gpu_phase;
 
 // Chooses the forms, splits long reductions with few results, lets rows be kept in shared memory.
-// The stages lie in the nest's arena. Everything follows from the nest alone.
-void gpu_plan(nest *, gpu_phase phases[2]);
+// The stages lie in the nest's arena. Everything follows from the nest and from what the compute
+// capability has, nothing from the number of processors.
+void gpu_plan(nest *, u32 sm, gpu_phase phases[2]);
 void gpu_plan_print(const nest *, const gpu_phase phases[2], hs_buf *);  // `dump schedule`
-emit_kind gpu_plan_kind(const nest *, const gpu_phase phases[2]);
+emit_kind gpu_plan_kind(const gpu_phase phases[2]);
 // Whether all indices and numbers of threads fit in 31 bits.
 bool gpu_plan_fits32(const nest *, const gpu_phase phases[2]);
+
+// ---- plan_dot.c ---------------------------------------------------------------------------------
+// Whether the stage, with this one reduction, is a product of two sides; fills in form and squares.
+bool gpu_find_dot(const nest *, const nest_stage *, u32 root, u32 sm, gpu_stage *);
+// The parts that its reduction should be split into so that the GPU is not left empty; below 2:
+// none.
+i64 gpu_dot_splits(const nest *, const gpu_stage *);
 
 // ---- shared with code generation ----------------------------------------------------------------
 // The loops that the results of a group and of those that share its loops depend on.

@@ -27,6 +27,31 @@ static void nvptx_kernel(cg *c, LLVMValueRef fn, u32 block) {
       LLVMCreateStringAttribute(c->ctx, key, sizeof key - 1, text, (unsigned)strlen(text)));
 }
 
+static void nvptx_fragment(cg *c, LLVMValueRef at, u32 squares, bool turned, LLVMValueRef *words) {
+  char name[72];
+  (void)snprintf(name, sizeof name, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x%u%s.b16", squares,
+                 turned ? ".trans" : "");
+  LLVMTypeRef type = LLVMTypeOf(at);
+  LLVMValueRef all = cg_intrinsic(c, name, 1, &type, 1, &at);
+  for (u32 k = 0; k < squares; k++) words[k] = LLVMBuildExtractValue(c->b, all, k, "");
+}
+
+static void nvptx_multiply(cg *c, const gpu_unit *u, const LLVMValueRef *a, const LLVMValueRef *b,
+                           LLVMValueRef *acc) {
+  static const char *const names[GPU_UNITS] = {
+      "llvm.nvvm.mma.m16n8k16.row.col.bf16", "llvm.nvvm.mma.m16n8k16.row.col.f32.f32",
+      "llvm.nvvm.mma.m16n8k32.row.col.s8", "llvm.nvvm.mma.m16n8k32.row.col.u8"};
+  LLVMTypeRef pair = LLVMVectorType(c->f16, 2);
+  LLVMValueRef args[10];
+  for (u32 k = 0; k < 6; k++) {
+    args[k] = k < 4 ? a[k] : b[k - 4];
+    if (u->type == HLO_F16) args[k] = LLVMBuildBitCast(c->b, args[k], pair, "");
+  }
+  for (u32 k = 0; k < 4; k++) args[6 + k] = acc[k];
+  LLVMValueRef all = cg_intrinsic(c, names[u - gpu_units], 0, NULL, 10, args);
+  for (u32 k = 0; k < 4; k++) acc[k] = LLVMBuildExtractValue(c->b, all, k, "");
+}
+
 const gpu_target gpu_nvptx = {.triple = "nvptx64-nvidia-cuda",
                               .features = "",
                               .constant_space = 1,
@@ -36,7 +61,9 @@ const gpu_target gpu_nvptx = {.triple = "nvptx64-nvidia-cuda",
                               .block = "llvm.nvvm.read.ptx.sreg.ctaid.x",
                               .barrier = nvptx_barrier,
                               .exchange = nvptx_exchange,
-                              .kernel = nvptx_kernel};
+                              .kernel = nvptx_kernel,
+                              .fragment = nvptx_fragment,
+                              .multiply = nvptx_multiply};
 
 // ---- any target ---------------------------------------------------------------------------------
 LLVMValueRef gpu_exchange(cg *c, LLVMValueRef v, u32 with) {

@@ -97,13 +97,13 @@ hs_status emit_gpu_add(emit_gpu_unit *u, const hlo_instr *i, const emit_gpu_kern
     return s;
   }
   nest_simplify(b->n);
-  gpu_plan(b->n, b->phases);
+  gpu_plan(b->n, u->options.sm, b->phases);
   nest_serialize(b->n, &b->key);
   hs_buf_put(&b->key, (const char *)&b->buffers, sizeof b->buffers);
   b->hash = hs_hash_bytes(b->key.p, b->key.n, 0);
   emit_gpu_kernel *k = HS_NEW(&u->arena, emit_gpu_kernel);
   k->instr = i;
-  k->kind = gpu_plan_kind(b->n, b->phases);
+  k->kind = gpu_plan_kind(b->phases);
   k->name = "";
   k->grid = b->phases[0].grid, k->block = b->phases[0].block;
   k->finish_grid = b->phases[1].grid, k->finish_block = b->phases[1].block;

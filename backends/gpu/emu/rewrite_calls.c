@@ -17,6 +17,11 @@ typedef struct warp_row {
   emu_warp_op op;
   int mask, value, b, c;
 } warp_row;
+typedef struct matrix_row {
+  const char *name;
+  emu_warp_op op;
+  u32 words, first, into;
+} matrix_row;
 typedef struct barrier_row {
   const char *name;
   u32 op;
@@ -36,6 +41,7 @@ typedef struct math_row {
 static const field_row fields[] = {
 #define EMU_FIELD(name, in, f, k) {name, FIELD_OF_##in(f, k)},
 #define EMU_WARP(name, op, mask, value, b, c)
+#define EMU_MATRIX(name, op, words, first, into)
 #define EMU_BARRIER(name, op, aligned, id, count, value)
 #define EMU_MATH(name, fn, rounds)
 #define EMU_NOTHING(name)
@@ -54,8 +60,15 @@ static const warp_row warp_ops[] = {
 #define EMU_NOTHING(name)
 #include "backends/gpu/emu/intrinsics.def"
 #undef EMU_WARP
-#undef EMU_BARRIER
+#undef EMU_MATRIX
 #define EMU_WARP(name, op, mask, value, b, c)
+};
+static const matrix_row matrix_ops[] = {
+#define EMU_MATRIX(name, op, words, first, into) {name, EMU_##op, words, first, into},
+#include "backends/gpu/emu/intrinsics.def"
+#undef EMU_MATRIX
+#undef EMU_BARRIER
+#define EMU_MATRIX(name, op, words, first, into)
 };
 static const barrier_row barriers[] = {
 #define EMU_BARRIER(name, op, aligned, id, count, value) \
@@ -136,6 +149,46 @@ static void warp_call(rewrite *r, const warp_row *w) {
       r->b, both, LLVMBuildIntCast2(r->b, pred, LLVMStructGetTypeAtIndex(type, 1), false, ""), 1,
       "");
   LLVMReplaceAllUsesWith(r->at, both);
+}
+
+// The words lie in an array of the thread's own. Values of any type go as 32 bits.
+static LLVMValueRef word_at(rewrite *r, LLVMValueRef array, u32 k) {
+  LLVMValueRef at = rw_u32(r, k);
+  return LLVMBuildGEP2(r->b, r->i32, array, &at, 1, "");
+}
+
+static void matrix_call(rewrite *r, const matrix_row *w) {
+  waits(r);
+  LLVMValueRef self = rw_self(r);
+  emu_site *site = rw_site(r);
+  bool loads = w->op == EMU_LOAD_SQUARES || w->op == EMU_LOAD_TURNED;
+  site->access = EMU_READ, site->bytes = site->align = 16, site->space = EMU_SHARED;
+  LLVMBasicBlockRef here = LLVMGetInsertBlock(r->b);
+  LLVMPositionBuilderBefore(r->b, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(r->fn)));
+  LLVMValueRef array = LLVMBuildAlloca(r->b, LLVMArrayType2(r->i32, w->words), "");
+  LLVMPositionBuilder(r->b, here, r->at);
+  for (u32 k = 0; !loads && k < w->words; k++)
+    LLVMBuildStore(r->b, LLVMBuildBitCast(r->b, argument(r, (int)k), r->i32, ""),
+                   word_at(r, array, k));
+  LLVMValueRef args[6] = {self, rw_pointer(r, site), rw_u32(r, w->op)};
+  u32 n = 3;
+  if (loads) {
+    args[n++] = rw_u32(r, w->words);
+    args[n++] = LLVMBuildAddrSpaceCast(r->b, argument(r, 0), r->ptr, "");
+  }
+  args[n++] = array;
+  LLVMTypeRef types[6] = {r->ptr, r->ptr, r->i32, loads ? r->i32 : r->ptr, r->ptr, r->ptr},
+              type = LLVMTypeOf(r->at);
+  (void)rw_call(r, loads ? ADDRESS(emu_load_squares) : ADDRESS(emu_multiply),
+                LLVMFunctionType(r->nothing, types, n, false), args, n);
+  bool several = LLVMGetTypeKind(type) == LLVMStructTypeKind;
+  LLVMValueRef all = LLVMGetUndef(type);
+  for (u32 k = 0; k < w->into; k++) {
+    LLVMTypeRef part = several ? LLVMStructGetTypeAtIndex(type, k) : type;
+    LLVMValueRef v = LLVMBuildLoad2(r->b, part, word_at(r, array, w->first + k), "");
+    all = several ? LLVMBuildInsertValue(r->b, all, v, k, "") : v;
+  }
+  LLVMReplaceAllUsesWith(r->at, all);
 }
 
 static void barrier_call(rewrite *r, const barrier_row *w) {
@@ -292,6 +345,12 @@ static bool nvvm_call(rewrite *r, const char *name) {
     size_t n = strlen(warp_ops[k].name);
     if (strncmp(name, warp_ops[k].name, n) != 0 || (name[n] && name[n] != '.')) continue;
     warp_call(r, &warp_ops[k]);
+    return true;
+  }
+  for (size_t k = 0; k < HS_COUNT(matrix_ops); k++) {
+    size_t n = strlen(matrix_ops[k].name);
+    if (strncmp(name, matrix_ops[k].name, n) != 0 || (name[n] && name[n] != '.')) continue;
+    matrix_call(r, &matrix_ops[k]);
     return true;
   }
   for (size_t k = 0; k < HS_COUNT(barriers); k++)

@@ -64,6 +64,12 @@ typedef enum emu_warp_op {
   EMU_REDUX_OR,
   EMU_REDUX_XOR,
   EMU_WARP_SYNC,
+  EMU_LOAD_SQUARES,
+  EMU_LOAD_TURNED,
+  EMU_MULTIPLY_BF16,
+  EMU_MULTIPLY_F16,
+  EMU_MULTIPLY_S8,
+  EMU_MULTIPLY_U8,
 } emu_warp_op;
 
 typedef enum emu_barrier_op {
@@ -91,6 +97,7 @@ typedef struct emu_thread {
   emu_warp_op op;
   u32 mask, b, c;
   u64 value, result;
+  u32 *fragment;  // of an operation on matrices: what it brings, and takes
   u32 barrier, barrier_pred;
   emu_fiber fiber;
 } emu_thread;
@@ -188,11 +195,20 @@ void emu_check(emu_thread *, const u8 *p, const emu_site *, const u8 *object);
 // The same for n bytes (memcpy and its kind).
 void emu_check_bytes(emu_thread *, const u8 *p, const emu_site *, const u8 *object, u64 n);
 u64 emu_warp_call(emu_thread *, const emu_site *, u32 op, u32 mask, u64 value, u32 b, u32 c);
+// Squares of 8 rows of 16 bytes, `count` of them: a row at each lane's address in turn, a word of
+// each square into out.
+void emu_load_squares(emu_thread *, const emu_site *, u32 op, u32 count, const u8 *row, u32 *out);
+// 16 rows by 32 bytes (words 0 to 3) times as many by 8 columns (4, 5), added to words 6 to 9.
+void emu_multiply(emu_thread *, const emu_site *, u32 op, u32 *words);
 u32 emu_barrier_call(emu_thread *, const emu_site *, u32 op, u32 id, u32 count, u32 pred);
 void emu_trap(emu_thread *, const emu_site *);
 void emu_exit(emu_thread *);
 u32 emu_active_mask(const emu_thread *);
 u32 emu_is_space(const emu_thread *, const u8 *p, u32 space);
+
+// ---- matrix.c -----------------------------------------------------------------------------------
+// The operation of a whole warp on matrices, from what its threads brought.
+void emu_matrix(emu_thread *lanes, emu_warp_op);
 
 // After a barrier of the block, of a warp: what lies before it is ordered.
 void emu_order_block(emu_block *);

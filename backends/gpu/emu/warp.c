@@ -200,6 +200,7 @@ static void meet(emu_thread *t, const emu_site *site) {
     return;
   }
   if (t->op == EMU_WARP_SYNC) emu_order_warp(b, t->warp);
+  else if (t->op > EMU_WARP_SYNC) emu_matrix(lanes, t->op);
   else exchange(lanes, t->mask, t->op);
   for (u32 k = 0; k < n; k++)
     if (t->mask >> k & 1) lanes[k].state = EMU_READY;
@@ -221,4 +222,22 @@ u32 emu_active_mask(const emu_thread *t) {
   for (u32 k = from; k < HS_MIN(from + EMU_LANES, b->nthreads); k++)
     mask |= (u32)(b->threads[k].state != EMU_DONE) << (k - from);
   return mask;
+}
+
+void emu_load_squares(emu_thread *t, const emu_site *site, u32 op, u32 count, const u8 *row,
+                      u32 *out) {
+  if (t->lane < 8 * count && t->block->kernel->module->checked) emu_check(t, row, site, NULL);
+  t->op = (emu_warp_op)op;
+  t->mask = UINT32_MAX;
+  t->value = (u64)(uintptr_t)row;
+  t->b = count;
+  t->fragment = out;
+  meet(t, site);
+}
+
+void emu_multiply(emu_thread *t, const emu_site *site, u32 op, u32 *words) {
+  t->op = (emu_warp_op)op;
+  t->mask = UINT32_MAX;
+  t->fragment = words;
+  meet(t, site);
 }

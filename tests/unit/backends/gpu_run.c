@@ -262,6 +262,72 @@ static void moves_and_products(void **state) {
   run_all();
 }
 
+// ---- squares ------------------------------------------------------------------------------------
+static void dot(double ulp, const char *a, const char *b, const char *out, const char *how) {
+  char *text = hs_format("HloModule m\nENTRY e { a = %s parameter(0)\n b = %s parameter(1)\n"
+                         " ROOT r = %s dot(a, b), %s }\n",
+                         a, b, out, how);
+  add(ulp, false, text);
+  hs_free(text);
+}
+
+// Each square and its edges, memory along either side and along the steps, batches, parts of a
+// split reduction, several loops on a side.
+static void squares(void **state) {
+  (void)state;
+  static const char nn[] = "lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+                    nt[] = "lhs_contracting_dims={1}, rhs_contracting_dims={1}",
+                    tn[] = "lhs_contracting_dims={0}, rhs_contracting_dims={0}",
+                    tt[] = "lhs_contracting_dims={0}, rhs_contracting_dims={1}";
+  dot(500, "f32[100,70]", "f32[70,90]", "f32[100,90]", nn);
+  dot(500, "f32[100,72]", "f32[92,72]", "f32[100,92]", nt);
+  dot(500, "f32[33,100]", "f32[33,92]", "f32[100,92]", tn);
+  dot(500, "f32[40,100]", "f32[60,40]", "f32[100,60]", tt);
+  dot(500, "f32[1400,40]", "f32[40,1400]", "f32[1400,1400]", nn);
+  dot(1000, "f32[20,3000]", "f32[3000,24]", "f32[20,24]", nn);
+  dot(1000, "f32[20,3001]", "f32[3001,24]", "f32[20,24]", nn);
+  dot(500, "f32[16,40]", "f32[40,256]", "f32[16,256]", nn);
+  dot(500, "f32[200,40]", "f32[40,17]", "f32[200,17]", nn);
+  dot(20, "f64[100,70]", "f64[70,90]", "f64[100,90]", nn);
+  dot(500, "c64[40,50]", "c64[50,36]", "c64[40,36]", nn);
+  dot(0, "s32[40,50]", "s32[50,36]", "s32[40,36]", nn);
+  dot(500, "f32[3,40,50]", "f32[3,50,36]", "f32[3,40,36]",
+      "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}");
+  dot(500, "f32[5,8,6,7]", "f32[6,7,9,4]", "f32[5,8,9,4]",
+      "lhs_contracting_dims={2,3}, rhs_contracting_dims={0,1}");
+  // tensor cores
+  dot(1, "bf16[100,72]", "bf16[72,90]", "bf16[100,90]", nn);
+  dot(500, "bf16[100,72]", "bf16[96,72]", "f32[100,96]", nt);
+  dot(500, "bf16[72,100]", "bf16[72,96]", "f32[100,96]", tn);
+  dot(500, "bf16[72,96]", "bf16[104,72]", "f32[96,104]", tt);
+  dot(500, "bf16[1400,40]", "bf16[40,1400]", "f32[1400,1400]", nn);
+  dot(500, "bf16[640,40]", "bf16[40,640]", "f32[640,640]", nn);
+  dot(1000, "bf16[20,3001]", "bf16[3001,24]", "f32[20,24]", nn);
+  dot(500, "bf16[16,40]", "bf16[40,256]", "f32[16,256]", nn);
+  dot(500, "bf16[200,40]", "bf16[40,17]", "f32[200,17]", nn);
+  dot(1, "f16[100,70]", "f16[70,90]", "f16[100,90]", nn);
+  dot(500, "f8e4m3fn[64,64]", "f8e5m2[64,64]", "f32[64,64]", nn);
+  dot(0, "s8[100,70]", "s8[70,90]", "s32[100,90]", nn);
+  dot(0, "s8[100,96]", "s8[80,96]", "s32[100,80]", nt);
+  dot(0, "u8[100,96]", "u8[96,80]", "u32[100,80]", nn);
+  add(500, false,
+      "HloModule m\nf { a = bf16[48,64] parameter(0)\n b = f32[64,40] parameter(1)\n"
+      " c = f32[40] parameter(2)\n n = bf16[48,64] negate(a)\n w = bf16[64,40] convert(b)\n"
+      " d = f32[48,40] dot(n, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+      " e = f32[48,40] broadcast(c), dimensions={1}\n s = f32[48,40] add(d, e)\n"
+      " ROOT t = f32[48,40] tanh(s) }\nENTRY e { a = bf16[48,64] parameter(0)\n"
+      " b = f32[64,40] parameter(1)\n c = f32[40] parameter(2)\n"
+      " ROOT r = f32[48,40] fusion(a, b, c), kind=kLoop, calls=f }\n");
+  run_all();
+  hs_buf plan = {0};
+  assert_true(hs_ok(emit_gpu_dump(gpu, "schedule", &plan)));
+  assert_non_null(strstr(hs_buf_cstr(&plan), "128 x 128"));
+  assert_non_null(strstr(hs_buf_cstr(&plan), "tensor cores: s8"));
+  assert_non_null(strstr(hs_buf_cstr(&plan), "finish"));
+  assert_null(strstr(hs_buf_cstr(&plan), ": empty"));
+  hs_buf_free(&plan);
+}
+
 // ---- convolution, scatter, sort -----------------------------------------------------------------
 static void convolutions(void **state) {
   (void)state;
@@ -454,9 +520,9 @@ static void mathematics(void **state) {
 #define GPU(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      GPU(reductions),         GPU(reducers),     GPU(norms),      GPU(transposes),
-      GPU(moves_and_products), GPU(convolutions), GPU(scatters),   GPU(sorts),
-      GPU(prefixes),           GPU(pools),        GPU(mathematics)};
+      GPU(reductions), GPU(reducers),     GPU(norms),    GPU(transposes), GPU(moves_and_products),
+      GPU(squares),    GPU(convolutions), GPU(scatters), GPU(sorts),      GPU(prefixes),
+      GPU(pools),      GPU(mathematics)};
   return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
 }
 
