@@ -73,16 +73,16 @@ all: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so $(DRIVERS:%=$(B)/tests/%)
 $(B)/libhlosh.a: $(LIB_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
-# The library with its C interface (include/hlosh.h).
+# The library with its C interface (include/hlosh.h). It has threads, so it stays once it was loaded; so does the plug-in.
 API_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard api/*.c))
 $(B)/libhlosh.so: $(API_OBJ) $(B)/libhlosh.a api/exports.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libhlosh.so.1 -Wl,--gc-sections -Wl,--version-script=api/exports.map -o $@ $(API_OBJ) $(B)/libhlosh.a $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libhlosh.so.1 -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=api/exports.map -o $@ $(API_OBJ) $(B)/libhlosh.a $(LIBS)
 # hlosh as a PJRT plug-in: of the library only what it needs, and one symbol to the outside.
 PLUGIN_OBJ := $(SRC_plugin:%.c=$(B)/%.o)
 $(B)/libpjrt_hlosh.so: $(PLUGIN_OBJ) $(B)/libhlosh.a plugin/exports.map
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,--gc-sections -Wl,--version-script=plugin/exports.map -o $@ $(PLUGIN_OBJ) $(B)/libhlosh.a $(LIBS)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=plugin/exports.map -o $@ $(PLUGIN_OBJ) $(B)/libhlosh.a $(LIBS)
 $(B)/hlosh: $(B)/repl/main.o $(B)/libhlosh.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)

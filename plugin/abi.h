@@ -250,5 +250,21 @@ typedef struct pj_copy_raw {
   i64 offset, n;
   pj_event *event;
 } pj_copy_raw;
+// CreateViewOfDeviceBuffer: memory of others, given back through a callback
+typedef struct pj_view {
+  PJ_HEAD;
+  pj_client *client;
+  void *p;
+  const i64 *dims;
+  size_t rank;
+  int type;
+  pj_layout *layout;
+  pj_device *device;
+  void (*gone)(void *p, void *arg);
+  void *gone_arg;
+  intptr_t stream;
+  pj_buffer *buffer;
+  pj_memory *memory;
+} pj_view;
 
 #endif

@@ -19,7 +19,7 @@ plug_bytes *plug_bytes_new(pj_client *c, size_t n) {
   void *p = NULL;
   if (posix_memalign(&p, 64, HS_MAX(block_align(n), (size_t)64)) != 0) return NULL;
   plug_bytes *b = hs_calloc(1, sizeof *b);
-  *b = (plug_bytes){.client = c, .p = p, .n = n};
+  *b = (plug_bytes){.client = plug_client_share(c), .p = p, .n = n};
   atomic_init(&b->refs, 1);
   count(c, (i64)n);
   return b;
@@ -30,6 +30,8 @@ void plug_bytes_drop(plug_bytes *b) {
   if (b->gone) b->gone(b->p, b->gone_arg);
   else free(b->p);
   count(b->client, -(i64)b->n);
+  plug_ready_drop(b->ready);
+  plug_client_drop(b->client);
   hs_free(b);
 }
 
@@ -41,7 +43,8 @@ hlo_dtype plug_dtype(int type) {
 }
 
 pj_buffer *plug_buffer_new(pj_device *d, hlo_dtype t, u32 rank, const i64 *dims, plug_bytes *take) {
-  pj_buffer *b = hs_calloc(1, sizeof *b);
+  pj_buffer *b = plug_handle_new(PLUG_BUFFER, sizeof *b);
+  (void)plug_client_share(d->client);
   b->device = d;
   b->type = t;
   b->rank = rank;
@@ -82,6 +85,7 @@ static pj_error *size_of(int type, size_t rank, const i64 *dims, hlo_dtype *t, s
   if (rank > HLO_MAX_RANK)
     return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: %zu dimensions, %d are the most", rank,
                      HLO_MAX_RANK);
+  if (rank && !dims) return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no dimensions");
   *bytes = hlo_dtype_storage(*t);
   for (size_t k = 0; k < rank; k++)
     if (dims[k] < 0 || __builtin_mul_overflow(*bytes, (size_t)dims[k], bytes) ||
@@ -116,19 +120,31 @@ static bool is_dense(size_t size, size_t rank, const i64 *dims, const i64 *strid
   return true;
 }
 
+// The device that a buffer is wanted on: the memory's, else the device.
+static pj_error *place_of(const pj_client *c, pj_device *d, pj_memory *m, pj_device **out) {
+  if (m) {
+    PLUG_WANT(m, MEMORY);
+    d = m->device;
+  }
+  PLUG_WANT(d, DEVICE);
+  if (d->client != c)
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: the device is another client's");
+  return *out = d, NULL;
+}
+
 // Copies: what the caller has may change when this returns.
-pj_error *plug_Client_BufferFromHostBuffer(void *args) {
-  pj_from_host *a = args;
-  PLUG_CHECK(a, buffer);
+pj_error *plug_Client_BufferFromHostBuffer(pj_from_host *a) {
   hlo_dtype t;
   size_t n;
   pj_error *e = size_of(a->type, a->rank, a->dims, &t, &n);
   if (e) return e;
+  if ((n && !a->data) || (a->nstrides && !a->byte_strides))
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no data or no strides");
   if (a->nstrides && a->nstrides != a->rank)
     return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: %zu strides of %zu dimensions", a->nstrides,
                      a->rank);
-  pj_device *d = a->memory ? a->memory->device : a->device;
-  if (!d) return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no device for the buffer");
+  pj_device *d;
+  if ((e = place_of(a->client, a->device, a->memory, &d))) return e;
   plug_bytes *b = plug_bytes_new(d->client, n);
   if (!b) return plug_fail(PJ_RESOURCE_EXHAUSTED, "hlosh: no memory for %zu bytes", n);
   size_t size = hlo_dtype_storage(t);
@@ -136,44 +152,29 @@ pj_error *plug_Client_BufferFromHostBuffer(void *args) {
     memcpy(b->p, a->data, n);
   else if (n) gather(b->p, a->data, size, a->rank, a->dims, a->byte_strides);
   a->buffer = plug_buffer_new(d, t, (u32)a->rank, a->dims, b);
-  a->done = plug_event();
+  a->done = plug_event(NULL);
   return NULL;
 }
 
-// The arguments of CreateViewOfDeviceBuffer: memory of others, given back through a callback.
-typedef struct view_args {
-  PJ_HEAD;
-  pj_client *client;
-  void *p;
-  const i64 *dims;
-  size_t rank;
-  int type;
-  pj_layout *layout;
-  pj_device *device;
-  void (*gone)(void *p, void *arg);
-  void *gone_arg;
-  intptr_t stream;
-  pj_buffer *buffer;
-  pj_memory *memory;
-} view_args;
-
+// Memory of others, given back through a callback.
 static void not_ours(void *p, void *arg) { (void)p, (void)arg; }
 
-pj_error *plug_Client_CreateViewOfDeviceBuffer(void *args) {
-  view_args *a = args;
-  PLUG_CHECK(a, buffer);
+pj_error *plug_Client_CreateViewOfDeviceBuffer(pj_view *a) {
   hlo_dtype t;
   size_t n;
   pj_error *e = size_of(a->type, a->rank, a->dims, &t, &n);
   if (e) return e;
-  pj_memory *m = a->struct_size >= PJ_SIZE(view_args, memory) ? a->memory : NULL;
-  pj_device *d = m ? m->device : a->device;
-  if (!d) return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no device for the buffer");
+  pj_memory *m = a->struct_size >= PJ_SIZE(pj_view, memory) ? a->memory : NULL;
+  pj_device *d;
+  if ((e = place_of(a->client, a->device, m, &d))) return e;
+  if (n && !a->p) return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no memory to view");
+  if (a->layout && a->layout->type == 0 && a->layout->tiled.n != a->rank)
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: a layout of another number of dimensions");
   for (size_t k = 0; a->layout && a->layout->type == 0 && k < a->layout->tiled.n; k++)
     if (a->layout->tiled.minor_to_major[k] != (i64)(a->rank - 1 - k))
       return plug_fail(PJ_UNIMPLEMENTED, "hlosh: a view of memory that is not row-major");
   plug_bytes *b = hs_calloc(1, sizeof *b);
-  *b = (plug_bytes){.client = d->client, .p = a->p, .n = n};
+  *b = (plug_bytes){.client = plug_client_share(d->client), .p = a->p, .n = n};
   b->gone = a->gone ? a->gone : not_ours;
   b->gone_arg = a->gone_arg;
   atomic_init(&b->refs, 1);
@@ -183,74 +184,127 @@ pj_error *plug_Client_CreateViewOfDeviceBuffer(void *args) {
 }
 
 // ---- to the host --------------------------------------------------------------------------------
-// Strides in bytes of a layout by order; false: the layout is of another kind.
-static bool strides_of(const pj_buffer *b, const pj_layout *l, i64 *out) {
+// Strides in bytes of a layout by order; false: the layout is of another kind, or it reaches
+// outside of `room` bytes.
+static bool strides_of(const pj_buffer *b, const pj_layout *l, size_t room, i64 *out) {
   i64 at = (i64)hlo_dtype_storage(b->type);
+  if (l->tiled.n != b->rank || (b->rank && !l->tiled.minor_to_major)) return false;
   if (l->type == 0) {
-    if (l->tiled.n != b->rank || l->tiled.ntiles) return false;
+    u64 seen = 0;
+    if (l->tiled.ntiles) return false;
     for (size_t k = 0; k < l->tiled.n; k++) {
       i64 d = l->tiled.minor_to_major[k];
-      if (d < 0 || d >= (i64)b->rank) return false;
+      if (d < 0 || d >= (i64)b->rank || (seen >> d & 1)) return false;
+      seen |= (u64)1 << d;
       out[d] = at;
       at *= b->dims[d];
     }
     return true;
   }
   // byte_strides and their number stand where the order stands
-  if (l->tiled.n != b->rank) return false;
-  for (u32 k = 0; k < b->rank; k++) out[k] = l->tiled.minor_to_major[k];
-  return true;
+  u64 last = (u64)at;
+  for (u32 k = 0; k < b->rank; k++) {
+    i64 stride = out[k] = l->tiled.minor_to_major[k];
+    u64 steps = b->dims[k] > 0 ? (u64)b->dims[k] - 1 : 0, reach;
+    if (stride < 0 || __builtin_mul_overflow((u64)stride, steps, &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      return false;
+  }
+  return l->type == 1 && last <= room;
 }
 
-static void scatter(char *to, const char *from, const pj_buffer *b, const i64 *strides) {
-  size_t size = hlo_dtype_storage(b->type);
+// The other way, to any strides.
+static void scatter(char *to, const char *from, size_t size, size_t rank, const i64 *dims,
+                    const i64 *strides) {
   i64 index[HLO_MAX_RANK] = {0};
   for (;;) {
     memcpy(to, from, size);
     from += size;
-    u32 k = b->rank;
+    size_t k = rank;
     while (k-- > 0) {
       to += strides[k];
-      if (++index[k] < b->dims[k]) break;
-      to -= strides[k] * b->dims[k];
+      if (++index[k] < dims[k]) break;
+      to -= strides[k] * dims[k];
       index[k] = 0;
     }
-    if (k == UINT32_MAX) return;
+    if (k == SIZE_MAX) return;
   }
 }
 
-pj_error *plug_Buffer_ToHostBuffer(void *args) {
-  pj_to_host *a = args;
-  PLUG_CHECK(a, event);
-  plug_bytes *r = plug_buffer_bytes(a->src);
-  pj_error *e = r ? NULL : gone();
-  i64 strides[HLO_MAX_RANK];
-  if (r && a->dst) {
-    if (a->n < r->n)
-      e = plug_fail(PJ_INVALID_ARGUMENT, "hlosh: room for %zu bytes of %zu", a->n, r->n);
-    else if (a->layout && !strides_of(a->src, a->layout, strides))
-      e = plug_fail(PJ_UNIMPLEMENTED, "hlosh: a copy to a layout that is no order of dimensions");
-    else if (r->n && a->layout) scatter(a->dst, r->p, a->src, strides);
-    else if (r->n) memcpy(a->dst, r->p, r->n);
-    if (!e) a->event = plug_event();
-  } else if (r) {
-    a->n = r->n;
+// A copy out of a buffer: at once when its bytes are there, else when the queue comes to it.
+typedef struct copy {
+  plug_bytes *from;
+  plug_ready *ready;
+  void *to;
+  size_t offset, n;
+  bool strided;
+  u32 rank;
+  hlo_dtype type;
+  i64 *dims, *strides;  // one block
+} copy;
+
+static void run_copy(void *take) {
+  copy *c = take;
+  pj_error *bad = plug_ready_wait(c->from->ready);
+  const char *from = (char *)c->from->p + c->offset;
+  if (!bad && c->n) {
+    if (c->strided) scatter(c->to, from, hlo_dtype_storage(c->type), c->rank, c->dims, c->strides);
+    else memcpy(c->to, from, c->n);
   }
-  plug_bytes_drop(r);
+  plug_ready_set(c->ready, bad);
+  plug_error_free(bad);
+  plug_ready_drop(c->ready);
+  plug_bytes_drop(c->from);
+  hs_free(c->dims);
+  hs_free(c);
+}
+
+// Takes the reference to the bytes.
+static pj_event *start_copy(copy it) {
+  copy *c = hs_alloc(sizeof *c);
+  it.ready = plug_ready_new();
+  *c = it;
+  pj_event *e = plug_event(c->ready);
+  if (plug_ready_is(c->from->ready)) run_copy(c);
+  else plug_queue_add(c->from->client->queue, run_copy, c);
   return e;
 }
 
-pj_error *plug_Buffer_CopyRawToHost(void *args) {
-  pj_copy_raw *a = args;
-  PLUG_CHECK(a, event);
+pj_error *plug_Buffer_ToHostBuffer(pj_to_host *a) {
+  plug_bytes *r = plug_buffer_bytes(a->src);
+  if (!r) return gone();
+  const pj_buffer *b = a->src;
+  i64 strides[HLO_MAX_RANK];
+  pj_error *e = NULL;
+  if (!a->dst) a->n = r->n;
+  else if (a->n < r->n)
+    e = plug_fail(PJ_INVALID_ARGUMENT, "hlosh: room for %zu bytes of %zu", a->n, r->n);
+  else if (a->layout && !strides_of(b, a->layout, a->n, strides))
+    e = plug_fail(PJ_UNIMPLEMENTED, "hlosh: a copy to a layout that is no order of dimensions");
+  if (!a->dst || e) return plug_bytes_drop(r), e;
+  copy c = {.from = r, .to = a->dst, .n = r->n, .type = b->type, .rank = b->rank};
+  if (a->layout && b->rank) {
+    c.strided = true;
+    c.dims = hs_alloc(2 * b->rank * sizeof *c.dims);
+    c.strides = c.dims + b->rank;
+    memcpy(c.dims, b->dims, b->rank * sizeof *c.dims);
+    memcpy(c.strides, strides, b->rank * sizeof *c.strides);
+  }
+  a->event = start_copy(c);
+  return NULL;
+}
+
+pj_error *plug_Buffer_CopyRawToHost(pj_copy_raw *a) {
   plug_bytes *r = plug_buffer_bytes(a->buffer);
   if (!r) return gone();
   bool fits =
       a->offset >= 0 && a->n >= 0 && (u64)a->offset <= r->n && (u64)a->n <= r->n - (u64)a->offset;
-  if (fits && a->n) memcpy(a->dst, (char *)r->p + a->offset, (size_t)a->n);
-  plug_bytes_drop(r);
-  if (!fits) return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: a copy from outside of the buffer");
-  a->event = plug_event();
+  if (!fits || (a->n && !a->dst)) {
+    plug_bytes_drop(r);
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: a copy from outside of the buffer, or to NULL");
+  }
+  a->event =
+      start_copy((copy){.from = r, .to = a->dst, .offset = (size_t)a->offset, .n = (size_t)a->n});
   return NULL;
 }
 
@@ -262,14 +316,12 @@ static pj_error *copy_to(pj_buffer *b, pj_device *d, pj_buffer **out) {
   *out = plug_buffer_new(d, b->type, b->rank, b->dims, r);
   return NULL;
 }
-pj_error *plug_Buffer_CopyToDevice(void *args) {
-  pj_copy_to_device *a = args;
-  PLUG_CHECK(a, out);
+pj_error *plug_Buffer_CopyToDevice(pj_copy_to_device *a) {
+  PLUG_WANT(a->device, DEVICE);
   return copy_to(a->buffer, a->device, &a->out);
 }
-pj_error *plug_Buffer_CopyToMemory(void *args) {
-  pj_copy_to_memory *a = args;
-  PLUG_CHECK(a, out);
+pj_error *plug_Buffer_CopyToMemory(pj_copy_to_memory *a) {
+  PLUG_WANT(a->memory, MEMORY);
   return copy_to(a->buffer, a->memory->device, &a->out);
 }
 
@@ -281,18 +333,12 @@ static pj_error *pointer_of(pj_buffer *b, void **out) {
   plug_bytes_drop(r);
   return NULL;
 }
-pj_error *plug_Buffer_UnsafePointer(void *args) {
-  pj_buffer_pointer *a = args;
-  PLUG_CHECK(a, p);
-  return pointer_of(a->buffer, &a->p);
-}
-pj_error *plug_Buffer_OpaqueDeviceMemoryDataPointer(void *args) {
-  return plug_Buffer_UnsafePointer(args);
+pj_error *plug_Buffer_UnsafePointer(pj_buffer_pointer *a) { return pointer_of(a->buffer, &a->p); }
+pj_error *plug_Buffer_OpaqueDeviceMemoryDataPointer(pj_buffer_pointer *a) {
+  return plug_Buffer_UnsafePointer(a);
 }
 // The bytes outlive the buffer's end while somebody holds the pointer.
-pj_error *plug_Buffer_IncreaseExternalReferenceCount(void *args) {
-  pj_buffer_arg *a = args;
-  PLUG_CHECK(a, buffer);
+pj_error *plug_Buffer_IncreaseExternalReferenceCount(pj_buffer_arg *a) {
   pj_buffer *b = a->buffer;
   plug_bytes *r = plug_buffer_bytes(b);
   if (!r) return gone();
@@ -303,9 +349,7 @@ pj_error *plug_Buffer_IncreaseExternalReferenceCount(void *args) {
   if (!first) plug_bytes_drop(r);
   return NULL;
 }
-pj_error *plug_Buffer_DecreaseExternalReferenceCount(void *args) {
-  pj_buffer_arg *a = args;
-  PLUG_CHECK(a, buffer);
+pj_error *plug_Buffer_DecreaseExternalReferenceCount(pj_buffer_arg *a) {
   pj_buffer *b = a->buffer;
   plug_bytes *last = NULL;
   pthread_mutex_lock(&b->lock);
@@ -317,89 +361,56 @@ pj_error *plug_Buffer_DecreaseExternalReferenceCount(void *args) {
 }
 
 // ---- answers ------------------------------------------------------------------------------------
-pj_error *plug_Buffer_Destroy(void *args) {
-  pj_buffer_arg *a = args;
-  PLUG_CHECK(a, buffer);
+pj_error *plug_Buffer_Destroy(pj_buffer_arg *a) {
   pj_buffer *b = a->buffer;
   if (!b) return NULL;
+  pj_client *c = b->device->client;
+  plug_handle_end(&b->h);
   plug_bytes_drop(b->bytes);
   plug_bytes_drop(b->held);
   pthread_mutex_destroy(&b->lock);
-  hs_free(b);
+  plug_handle_free(PLUG_BUFFER, b);
+  plug_client_drop(c);
   return NULL;
 }
-pj_error *plug_Buffer_Delete(void *args) {
-  pj_buffer_arg *a = args;
-  PLUG_CHECK(a, buffer);
-  plug_buffer_delete(a->buffer);
-  return NULL;
+
+static bool is_deleted(pj_buffer *b) {
+  pthread_mutex_lock(&b->lock);
+  bool deleted = !b->bytes;
+  pthread_mutex_unlock(&b->lock);
+  return deleted;
 }
-pj_error *plug_Buffer_IsDeleted(void *args) {
-  pj_buffer_flag *a = args;
-  PLUG_CHECK(a, yes);
-  plug_bytes *r = plug_buffer_bytes(a->buffer);
-  a->yes = !r;
+
+static size_t size_on_device(const pj_buffer *b) {
+  size_t n = hlo_dtype_storage(b->type);
+  for (u32 k = 0; k < b->rank; k++) n *= (size_t)b->dims[k];
+  return n;
+}
+
+static pj_layout layout_of(const pj_buffer *b) {
+  return (pj_layout){.struct_size = sizeof(pj_layout),
+                     .tiled = {.struct_size = sizeof(pj_tiled),
+                               .minor_to_major = b->minor_to_major,
+                               .n = b->rank}};
+}
+
+// Of a deleted one too: it waits for nothing.
+static pj_event *event_of(pj_buffer *b) {
+  plug_bytes *r = plug_buffer_bytes(b);
+  pj_event *e = plug_event(r ? r->ready : NULL);
   plug_bytes_drop(r);
-  return NULL;
+  return e;
 }
-pj_error *plug_Buffer_ElementType(void *args) {
-  pj_buffer_number *a = args;
-  PLUG_CHECK(a, n);
-  a->n = pj_type((int)a->buffer->type);
-  return NULL;
-}
-pj_error *plug_Buffer_Dimensions(void *args) {
-  pj_buffer_dims *a = args;
-  PLUG_CHECK(a, n);
-  a->v = a->buffer->dims;
-  a->n = a->buffer->rank;
-  return NULL;
-}
-pj_error *plug_Buffer_UnpaddedDimensions(void *args) { return plug_Buffer_Dimensions(args); }
-pj_error *plug_Buffer_DynamicDimensionIndices(void *args) {
-  pj_buffer_dynamic *a = args;
-  PLUG_CHECK(a, n);
-  a->v = NULL;
-  a->n = 0;
-  return NULL;
-}
-pj_error *plug_Buffer_GetMemoryLayout(void *args) {
-  pj_buffer_layout *a = args;
-  PLUG_CHECK(a, layout);
-  a->layout = (pj_layout){.struct_size = sizeof a->layout,
-                          .tiled = {.struct_size = sizeof a->layout.tiled,
-                                    .minor_to_major = a->buffer->minor_to_major,
-                                    .n = a->buffer->rank}};
-  return NULL;
-}
-pj_error *plug_Buffer_OnDeviceSizeInBytes(void *args) {
-  pj_buffer_size *a = args;
-  PLUG_CHECK(a, n);
-  a->n = hlo_dtype_storage(a->buffer->type);
-  for (u32 k = 0; k < a->buffer->rank; k++) a->n *= (size_t)a->buffer->dims[k];
-  return NULL;
-}
-pj_error *plug_Buffer_Device(void *args) {
-  pj_buffer_device *a = args;
-  PLUG_CHECK(a, device);
-  a->device = a->buffer->device;
-  return NULL;
-}
-pj_error *plug_Buffer_Memory(void *args) {
-  pj_buffer_memory *a = args;
-  PLUG_CHECK(a, memory);
-  a->memory = &a->buffer->device->memory;
-  return NULL;
-}
-pj_error *plug_Buffer_IsOnCpu(void *args) {
-  pj_buffer_flag *a = args;
-  PLUG_CHECK(a, yes);
-  a->yes = true;
-  return NULL;
-}
-pj_error *plug_Buffer_ReadyEvent(void *args) {
-  pj_buffer_event *a = args;
-  PLUG_CHECK(a, event);
-  a->event = plug_event();
-  return NULL;
-}
+
+ANSWER(Buffer_Delete, pj_buffer_arg, plug_buffer_delete(a->buffer))
+ANSWER(Buffer_IsDeleted, pj_buffer_flag, a->yes = is_deleted(a->buffer))
+ANSWER(Buffer_ElementType, pj_buffer_number, a->n = pj_type((int)a->buffer->type))
+ANSWER(Buffer_Dimensions, pj_buffer_dims, (a->v = a->buffer->dims, a->n = a->buffer->rank))
+ANSWER(Buffer_UnpaddedDimensions, pj_buffer_dims, (a->v = a->buffer->dims, a->n = a->buffer->rank))
+ANSWER(Buffer_DynamicDimensionIndices, pj_buffer_dynamic, (a->v = NULL, a->n = 0))
+ANSWER(Buffer_GetMemoryLayout, pj_buffer_layout, a->layout = layout_of(a->buffer))
+ANSWER(Buffer_OnDeviceSizeInBytes, pj_buffer_size, a->n = size_on_device(a->buffer))
+ANSWER(Buffer_Device, pj_buffer_device, a->device = a->buffer->device)
+ANSWER(Buffer_Memory, pj_buffer_memory, a->memory = &a->buffer->device->memory)
+ANSWER(Buffer_IsOnCpu, pj_buffer_flag, a->yes = true)
+ANSWER(Buffer_ReadyEvent, pj_buffer_event, a->event = event_of(a->buffer))

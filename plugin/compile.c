@@ -12,7 +12,7 @@
 // ---- reading ------------------------------------------------------------------------------------
 static bool is_format(hs_str f, const char *name) { return hs_str_eq(f, hs_str_of(name)); }
 
-static hs_status read_program(pj_executable *e, hs_str code, hs_str format) {
+static hs_status read_program(plug_exe *e, hs_str code, hs_str format) {
   if (is_format(format, "mlir")) {
     if (!hlo_is_mlir(code.p, code.n))
       return hs_fail(HS_E_FORMAT, "the program is neither MLIR text nor MLIR bytecode");
@@ -28,7 +28,7 @@ static hs_status read_program(pj_executable *e, hs_str code, hs_str format) {
 }
 
 // ---- arguments and results ----------------------------------------------------------------------
-static hs_status make_leaf(pj_executable *e, const hlo_shape *s, const hlo_sharding *sharding,
+static hs_status make_leaf(plug_exe *e, const hlo_shape *s, const hlo_sharding *sharding,
                            plug_leaf *out) {
   out->shape = hlo_shape_with_default_layout(e->ctx, s);
   return pjrt_tiles_make(e->ctx, out->shape, sharding, e->partitions, &out->tiles);
@@ -39,7 +39,7 @@ static const hlo_sharding *part_of(const hlo_sharding *s, u32 k) {
   return k < s->nchildren ? s->children[k] : NULL;
 }
 
-static hs_status make_leaves(pj_executable *e, const hlo_shape *s, const hlo_sharding *sharding,
+static hs_status make_leaves(plug_exe *e, const hlo_shape *s, const hlo_sharding *sharding,
                              plug_leaf *v) {
   for (u32 k = 0, n = hlo_shape_leaves(s); k < n; k++)
     HS_TRY(make_leaf(e, hlo_shape_leaf(s, k), part_of(sharding, k), &v[k]));
@@ -47,7 +47,7 @@ static hs_status make_leaves(pj_executable *e, const hlo_shape *s, const hlo_sha
 }
 
 // Arguments that the module gives to results, or that may be used for anything.
-static void mark_donated(pj_executable *e, hlo_attr_id id) {
+static void mark_donated(plug_exe *e, hlo_attr_id id) {
   const hlo_attr *a = e->given->attrs ? hlo_attrs_find(e->given->attrs, id) : NULL;
   const hlo_aliases *list = a ? a->v.p : NULL;
   for (u32 k = 0; list && k < list->n; k++) {
@@ -60,7 +60,7 @@ static void mark_donated(pj_executable *e, hlo_attr_id id) {
   }
 }
 
-static hs_status describe(pj_executable *e) {
+static hs_status describe(plug_exe *e) {
   const hlo_computation *c = e->given->entry;
   for (u32 k = 0; k < c->nparams; k++) e->nargs += hlo_shape_leaves(c->params[k]->shape);
   e->nouts = hlo_shape_leaves(c->root->shape);
@@ -79,12 +79,12 @@ static hs_status describe(pj_executable *e) {
 
 // ---- compiling ----------------------------------------------------------------------------------
 // The number of devices is the caller's, whatever the module says.
-static void state_devices(pj_executable *e) {
+static void state_devices(plug_exe *e) {
   hlo_set_module_attr(e->given, (hlo_attr){HLO_ATTR_REPLICA_COUNT, {.i = e->replicas}});
   hlo_set_module_attr(e->given, (hlo_attr){HLO_ATTR_NUM_PARTITIONS, {.i = e->partitions}});
 }
 
-static hs_status optimize(pj_executable *e) {
+static hs_status optimize(plug_exe *e) {
   e->optimized = hlo_module_clone(e->given, e->given->name);
   hlo_journal_disable(e->optimized);
   pass_run_options o = pass_run_default();
@@ -93,7 +93,7 @@ static hs_status optimize(pj_executable *e) {
   return hlo_verify(e->optimized, NULL);
 }
 
-static hs_status compile(pj_executable *e) {
+static hs_status compile(plug_exe *e) {
   const cpu_local_options o = {.few_devices = true};
   hs_status s = cpu_local_compile(e->optimized, &o, &e->program);
   if (hs_ok(s) || (s.err->code != HS_E_UNSUPPORTED && s.err->code != HS_E_NOT_BUILT)) return s;
@@ -104,7 +104,7 @@ static hs_status compile(pj_executable *e) {
   return s;
 }
 
-static void fingerprint(pj_executable *e) {
+static void fingerprint(plug_exe *e) {
   u64 h = 14695981039346656037u, g = 1099511628211u;
   for (size_t k = 0; k < e->source.n; k++) {
     h = (h ^ (u8)e->source.p[k]) * 1099511628211u;
@@ -116,7 +116,12 @@ static void fingerprint(pj_executable *e) {
   hs_buf_free(&b);
 }
 
-void plug_executable_drop(pj_executable *e) {
+plug_exe *plug_exe_share(plug_exe *e) {
+  atomic_fetch_add(&e->refs, 1);
+  return e;
+}
+
+void plug_exe_drop(plug_exe *e) {
   if (!e || atomic_fetch_sub(&e->refs, 1) > 1) return;
   cpu_local_free(e->program);
   for (u32 k = 0; e->args && k < e->nargs; k++) pjrt_tiles_free(&e->args[k].tiles);
@@ -131,11 +136,12 @@ void plug_executable_drop(pj_executable *e) {
                          e->out_dims, (void *)e->kinds, e->kind_sizes, e->costs};
   for (size_t k = 0; k < HS_COUNT(lists); k++) hs_free(lists[k]);
   pthread_mutex_destroy(&e->lock);
+  plug_client_drop(e->client);
   hs_free(e);
 }
 
 // What Serialize gives: three parts with their sizes in front.
-static void keep_source(pj_executable *e, hs_str code, hs_str format, hs_str options) {
+static void keep_source(plug_exe *e, hs_str code, hs_str format, hs_str options) {
   const hs_str parts[] = {options, format, code};
   hs_buf_put(&e->source, PLUG_SERIALIZED, sizeof PLUG_SERIALIZED - 1);
   for (size_t k = 0; k < HS_COUNT(parts); k++) {
@@ -145,13 +151,14 @@ static void keep_source(pj_executable *e, hs_str code, hs_str format, hs_str opt
   }
 }
 
-static hs_status build(pj_executable *e, hs_str code, hs_str format, bool journal) {
+static hs_status build(plug_exe *e, hs_str code, hs_str format, bool journal) {
   HS_TRY(read_program(e, code, format));
   hlo_journal_disable(e->given);
   if (journal) plug_journal(e->client, e->given, code.p, code.n);
   state_devices(e);
   HS_TRY(hlo_verify(e->given, NULL));
   HS_TRY(describe(e));
+  plug_describe_results(e);
   HS_TRY(optimize(e));
   return compile(e);
 }
@@ -162,10 +169,10 @@ pj_error *plug_build(pj_client *c, hs_str code, hs_str format, hs_str options, b
   plug_options o;
   pj_error *bad = plug_options_read(options.p, options.n, c, &o);
   if (bad) return hs_free(o.devices), bad;
-  pj_executable *e = hs_calloc(1, sizeof *e);
+  plug_exe *e = hs_calloc(1, sizeof *e);
   atomic_init(&e->refs, 1);
   pthread_mutex_init(&e->lock, NULL);
-  e->client = c;
+  e->client = plug_client_share(c);
   e->ctx = hlo_ctx_new();
   e->replicas = o.replicas;
   e->partitions = o.partitions;
@@ -173,8 +180,8 @@ pj_error *plug_build(pj_client *c, hs_str code, hs_str format, hs_str options, b
   keep_source(e, code, format, options);
   fingerprint(e);
   bad = plug_status(build(e, code, format, journal));
-  if (bad) return plug_executable_drop(e), bad;
-  pj_loaded *l = hs_calloc(1, sizeof *l);
+  if (bad) return plug_exe_drop(e), bad;
+  pj_loaded *l = plug_handle_new(PLUG_LOADED, sizeof *l);
   l->e = e;
   l->devices = hs_calloc(plug_ndevices(e), sizeof *l->devices);
   for (u32 k = 0; k < plug_ndevices(e); k++) l->devices[k] = c->list[e->devices[k]];
@@ -182,10 +189,11 @@ pj_error *plug_build(pj_client *c, hs_str code, hs_str format, hs_str options, b
   return NULL;
 }
 
-pj_error *plug_Client_Compile(void *args) {
-  pj_client_compile *a = args;
-  PLUG_CHECK(a, executable);
+pj_error *plug_Client_Compile(pj_client_compile *a) {
   const pj_program *p = a->program;
+  if (!p || p->struct_size < PJ_SIZE(pj_program, format_n) || (p->code_n && !p->code) ||
+      (p->format_n && !p->format) || (a->options_n && !a->options))
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no program, format or options");
   return plug_build(a->client, (hs_str){p->code, p->code_n}, (hs_str){p->format, p->format_n},
                     (hs_str){a->options, a->options_n}, true, &a->executable);
 }

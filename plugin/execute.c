@@ -4,28 +4,75 @@
 // of what tells devices apart, collectives and manual regions), and what a partition has of an
 // argument or result is cut out of it. Replicas have arguments of their own. A program in which
 // nothing tells devices apart is run once per replica.
+//
+// What Execute hands out is not ready yet: the run is a job of the client's queue, in which it
+// comes after those that make its arguments. A program whose last run was short runs at once, when
+// nothing is before it: handing it to another thread would take longer.
 #include "plugin/plugin.h"
 
 #include "backends/block.h"
 
 #include <stdlib.h>
 
-// The bytes of the leaves of one replica: arguments or results.
+enum { SHORT_NS = 100000 };
+
+// The leaves of one replica, whole.
 typedef struct replica {
   plug_bytes **args, **outs;
 } replica;
+// A run holds what it reads and writes until it has ended.
 typedef struct run {
-  pj_executable *e;
-  pj_execute *a;
-  replica *r;  // e->replicas of them
+  plug_exe *e;
+  plug_ready *ready;       // of the results
+  plug_bytes **in, **out;  // [device * leaves + leaf]: what each device has
+  replica *r;              // e->replicas of them; shares with in and out what is not cut
 } run;
 
 static pj_error *no_memory(size_t n) {
   return plug_fail(PJ_RESOURCE_EXHAUSTED, "hlosh: no memory for %zu bytes", n);
 }
 
+static plug_bytes *share(plug_bytes *b) {
+  if (b) atomic_fetch_add(&b->refs, 1);
+  return b;
+}
+
+static run *run_new(plug_exe *e) {
+  u32 n = plug_ndevices(e);
+  run *x = hs_calloc(1, sizeof *x);
+  x->e = plug_exe_share(e);
+  x->in = hs_calloc((size_t)n * e->nargs + 1, sizeof *x->in);
+  x->out = hs_calloc((size_t)n * e->nouts + 1, sizeof *x->out);
+  x->r = hs_calloc(e->replicas, sizeof *x->r);
+  for (u32 r = 0; r < e->replicas; r++) {
+    x->r[r].args = hs_calloc(e->nargs + 1, sizeof *x->r[r].args);
+    x->r[r].outs = hs_calloc(e->nouts + 1, sizeof *x->r[r].outs);
+  }
+  return x;
+}
+
+static void drop_all(plug_bytes **v, size_t n) {
+  for (size_t k = 0; k < n; k++) plug_bytes_drop(v[k]);
+  hs_free(v);
+}
+
+static void run_free(run *x) {
+  plug_exe *e = x->e;
+  u32 n = plug_ndevices(e);
+  drop_all(x->in, (size_t)n * e->nargs);
+  drop_all(x->out, (size_t)n * e->nouts);
+  for (u32 r = 0; r < e->replicas; r++) {
+    drop_all(x->r[r].args, e->nargs);
+    drop_all(x->r[r].outs, e->nouts);
+  }
+  hs_free(x->r);
+  plug_ready_drop(x->ready);
+  plug_exe_drop(e);
+  hs_free(x);
+}
+
 // ---- arguments ----------------------------------------------------------------------------------
-static pj_error *check_argument(const pj_executable *e, u32 k, const pj_buffer *b) {
+static pj_error *check_argument(const plug_exe *e, u32 k, const pj_buffer *b) {
   const hlo_shape *want = e->args[k].tiles.part;
   bool same = b->type == want->dtype && b->rank == want->rank;
   for (u32 d = 0; same && d < want->rank; d++) same = b->dims[d] == want->dims[d];
@@ -38,57 +85,100 @@ static pj_error *check_argument(const pj_executable *e, u32 k, const pj_buffer *
   return bad;
 }
 
-// The argument of a replica, whole: the buffer of its first partition, or the parts joined.
-static pj_error *gather(run *x, u32 replica_index, u32 k, plug_bytes **out) {
+// Takes the arguments of all devices.
+static pj_error *take_argument(run *x, u32 k, pj_buffer *b, plug_bytes **out) {
+  PLUG_WANT(b, BUFFER);
   const plug_leaf *leaf = &x->e->args[k];
-  u32 n = x->e->partitions, first = replica_index * n;
-  bool whole = pjrt_tiles_whole(&leaf->tiles);
-  plug_bytes *all = NULL;
-  if (!whole && !(all = plug_bytes_new(x->e->client, block_leaf_bytes(leaf->shape))))
-    return no_memory(block_leaf_bytes(leaf->shape));
-  for (u32 p = 0; p < n; p++) {
-    pj_buffer *b = x->a->arguments[first + p][k];
-    pj_error *bad = b ? check_argument(x->e, k, b)
-                      : plug_fail(PJ_INVALID_ARGUMENT, "hlosh: argument %u is NULL", k);
-    plug_bytes *part = bad ? NULL : plug_buffer_bytes(b);
-    if (!bad && !part)
-      bad = plug_fail(PJ_FAILED_PRECONDITION, "hlosh: argument %u was deleted or donated", k);
-    if (!bad && part->n < block_leaf_bytes(leaf->tiles.part))
-      bad = plug_fail(PJ_INVALID_ARGUMENT, "hlosh: argument %u is too short", k);
-    if (bad) {
-      plug_bytes_drop(part);
-      plug_bytes_drop(all);
-      return bad;
-    }
-    if (whole) return *out = part, NULL;
-    pjrt_tiles_join(&leaf->tiles, p, part->p, all->p);
-    plug_bytes_drop(part);
-  }
-  return *out = all, NULL;
+  pj_error *bad = check_argument(x->e, k, b);
+  if (bad) return bad;
+  if (!(*out = plug_buffer_bytes(b)))
+    return plug_fail(PJ_FAILED_PRECONDITION, "hlosh: argument %u was deleted or donated", k);
+  if ((*out)->n < block_leaf_bytes(leaf->tiles.part))
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: argument %u is too short", k);
+  return NULL;
 }
 
-static pj_error *gather_all(run *x) {
+static pj_error *take_arguments(run *x, const pj_execute *a) {
+  u32 n = plug_ndevices(x->e), nargs = x->e->nargs;
+  for (u32 d = 0; d < n; d++) {
+    if (nargs && !a->arguments[d])
+      return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no arguments for device %u", d);
+    for (u32 k = 0; k < nargs; k++) {
+      pj_error *bad = take_argument(x, k, a->arguments[d][k], &x->in[d * nargs + k]);
+      if (bad) return bad;
+    }
+  }
+  return NULL;
+}
+
+// The bytes of a leaf, or of a part of it.
+static pj_error *make_bytes(run *x, const hlo_shape *s, plug_bytes **out) {
+  size_t n = block_leaf_bytes(s);
+  return (*out = plug_bytes_new(x->e->client, n)) ? NULL : no_memory(n);
+}
+
+// The places of what is not cut are those that the devices have.
+static pj_error *make_results(run *x) {
+  plug_exe *e = x->e;
+  pj_error *bad = NULL;
+  for (u32 r = 0; r < e->replicas && !bad; r++)
+    for (u32 k = 0; k < e->nouts && !bad; k++) {
+      const plug_leaf *leaf = &e->outs[k];
+      bool whole = pjrt_tiles_whole(&leaf->tiles);
+      if (whole) bad = make_bytes(x, leaf->shape, &x->r[r].outs[k]);
+      for (u32 p = 0; p < e->partitions && !bad; p++) {
+        plug_bytes **part = &x->out[(r * e->partitions + p) * e->nouts + k];
+        if (whole) *part = share(x->r[r].outs[k]);
+        else bad = make_bytes(x, leaf->tiles.part, part);
+      }
+    }
+  return bad;
+}
+
+// ---- between devices and replicas ---------------------------------------------------------------
+static pj_error *join_arguments(run *x) {
+  plug_exe *e = x->e;
+  for (u32 r = 0; r < e->replicas; r++)
+    for (u32 k = 0; k < e->nargs; k++) {
+      const plug_leaf *leaf = &e->args[k];
+      plug_bytes **all = &x->r[r].args[k], **parts = &x->in[r * e->partitions * e->nargs + k];
+      if (pjrt_tiles_whole(&leaf->tiles)) {
+        *all = share(parts[0]);
+        continue;
+      }
+      pj_error *bad = make_bytes(x, leaf->shape, all);
+      if (bad) return bad;
+      for (u32 p = 0; p < e->partitions; p++)
+        pjrt_tiles_join(&leaf->tiles, p, parts[p * e->nargs]->p, (*all)->p);
+    }
+  return NULL;
+}
+
+static pj_error *make_whole_results(run *x) {
   for (u32 r = 0; r < x->e->replicas; r++)
-    for (u32 k = 0; k < x->e->nargs; k++) {
-      pj_error *bad = gather(x, r, k, &x->r[r].args[k]);
+    for (u32 k = 0; k < x->e->nouts; k++) {
+      pj_error *bad = x->r[r].outs[k] ? NULL : make_bytes(x, x->e->outs[k].shape, &x->r[r].outs[k]);
       if (bad) return bad;
     }
   return NULL;
 }
 
-static pj_error *make_results(run *x) {
-  for (u32 r = 0; r < x->e->replicas; r++)
-    for (u32 k = 0; k < x->e->nouts; k++) {
-      size_t n = block_leaf_bytes(x->e->outs[k].shape);
-      if (!(x->r[r].outs[k] = plug_bytes_new(x->e->client, n))) return no_memory(n);
+static void cut_results(run *x) {
+  plug_exe *e = x->e;
+  for (u32 d = 0; d < plug_ndevices(e); d++)
+    for (u32 k = 0; k < e->nouts; k++) {
+      const plug_leaf *leaf = &e->outs[k];
+      plug_bytes *part = x->out[d * e->nouts + k];
+      if (pjrt_tiles_whole(&leaf->tiles)) continue;
+      memset(part->p, 0, part->n);
+      pjrt_tiles_cut(&leaf->tiles, d % e->partitions, x->r[d / e->partitions].outs[k]->p, part->p);
     }
-  return NULL;
 }
 
 // ---- running ------------------------------------------------------------------------------------
 // The compiled program for replicas first .. first + n - 1.
 static hs_status run_compiled(run *x, u32 first, u32 n) {
-  pj_executable *e = x->e;
+  plug_exe *e = x->e;
   u32 ndevices = cpu_local_devices(e->program), each = ndevices / n;
   const void **args = hs_calloc((size_t)ndevices * e->nargs + 1, sizeof *args);
   void **outs = hs_calloc((size_t)ndevices * e->nouts + 1, sizeof *outs);
@@ -121,7 +211,7 @@ static void empty_literal(const hlo_literal *l, plug_bytes *const *bytes, u32 *a
 
 // The reference evaluator, for modules that the cpu backend has no code for.
 static hs_status run_evaluated(run *x) {
-  pj_executable *e = x->e;
+  plug_exe *e = x->e;
   const hlo_computation *c = e->given->entry;
   hlo_literal **args = hs_calloc(c->nparams + 1, sizeof *args), *out = NULL;
   hs_status s = HS_GOOD;
@@ -144,92 +234,116 @@ static hs_status run_evaluated(run *x) {
 }
 
 static hs_status run_all(run *x) {
-  pj_executable *e = x->e;
+  plug_exe *e = x->e;
   if (!e->program) return run_evaluated(x);
   if (cpu_local_devices(e->program) >= e->replicas) return run_compiled(x, 0, e->replicas);
   for (u32 r = 0; r < e->replicas; r++) HS_TRY(run_compiled(x, r, 1));
   return HS_GOOD;
 }
 
-// ---- results ------------------------------------------------------------------------------------
-static pj_error *hand_out(run *x, u32 device, u32 k, pj_buffer **out) {
-  pj_executable *e = x->e;
-  const plug_leaf *leaf = &e->outs[k];
-  plug_bytes *all = x->r[device / e->partitions].outs[k], *part = all;
-  const hlo_shape *s = leaf->tiles.part;
-  if (pjrt_tiles_whole(&leaf->tiles)) {
-    atomic_fetch_add(&all->refs, 1);
-  } else {
-    part = plug_bytes_new(e->client, block_leaf_bytes(s));
-    if (!part) return no_memory(block_leaf_bytes(s));
-    memset(part->p, 0, part->n);
-    pjrt_tiles_cut(&leaf->tiles, device % e->partitions, all->p, part->p);
+// The first error among what it reads.
+static pj_error *wait_for_arguments(run *x) {
+  for (size_t k = 0; k < (size_t)plug_ndevices(x->e) * x->e->nargs; k++) {
+    pj_error *bad = plug_ready_wait(x->in[k]->ready);
+    if (bad) return bad;
   }
-  *out = plug_buffer_new(e->client->list[e->devices[device]], s->dtype, s->rank, s->dims, part);
   return NULL;
 }
 
-static pj_error *hand_out_all(run *x) {
-  u32 n = plug_ndevices(x->e);
-  for (u32 d = 0; d < n; d++)
-    for (u32 k = 0; k < x->e->nouts; k++) {
-      pj_error *bad = hand_out(x, d, k, &x->a->outputs[d][k]);
-      if (bad) return bad;
-    }
-  return NULL;
+static pj_error *run_now(run *x) {
+  pj_error *bad = wait_for_arguments(x);
+  if (!bad) bad = join_arguments(x);
+  if (!bad) bad = make_whole_results(x);
+  u64 from = hs_now_ns();
+  if (!bad) bad = plug_status(run_all(x));
+  if (!bad) {
+    atomic_store(&x->e->last_ns, HS_MAX(hs_now_ns() - from, 1));
+    cut_results(x);
+  }
+  return bad;
 }
 
+static void run_job(void *take) {
+  run *x = take;
+  pj_error *bad = run_now(x);
+  plug_ready_set(x->ready, bad);
+  plug_error_free(bad);
+  run_free(x);
+}
+
+// Whether it is run where it is called.
+static bool is_short(const run *x) {
+  u64 ns = atomic_load(&x->e->last_ns);
+  if (!ns || ns >= SHORT_NS || !plug_queue_is_idle(x->e->client->queue)) return false;
+  for (size_t k = 0; k < (size_t)plug_ndevices(x->e) * x->e->nargs; k++)
+    if (!plug_ready_is(x->in[k]->ready)) return false;
+  return true;
+}
+
+// ---- the call -----------------------------------------------------------------------------------
 static bool is_kept(const pj_execute_options *o, u32 k) {
-  for (size_t j = 0; o && j < o->nkeep; j++)
+  for (size_t j = 0; o && o->keep && j < o->nkeep; j++)
     if (o->keep[j] == (i64)k) return true;
   return false;
 }
 
-static void give_away(const run *x) {
+static void give_away(const run *x, const pj_execute *a) {
   for (u32 k = 0; k < x->e->nargs; k++)
-    if (x->e->args[k].donated && !is_kept(x->a->options, k))
-      for (u32 d = 0; d < plug_ndevices(x->e); d++) plug_buffer_delete(x->a->arguments[d][k]);
+    if (x->e->args[k].donated && !is_kept(a->options, k))
+      for (u32 d = 0; d < plug_ndevices(x->e); d++) plug_buffer_delete(a->arguments[d][k]);
 }
 
-static void drop_all(plug_bytes **v, u32 n) {
-  for (u32 k = 0; v && k < n; k++) plug_bytes_drop(v[k]);
-  hs_free(v);
+static void hand_out(const run *x, const pj_execute *a) {
+  plug_exe *e = x->e;
+  for (u32 d = 0; d < plug_ndevices(e); d++) {
+    for (u32 k = 0; k < e->nouts; k++) {
+      const hlo_shape *s = e->outs[k].tiles.part;
+      a->outputs[d][k] = plug_buffer_new(e->client->list[e->devices[d]], s->dtype, s->rank, s->dims,
+                                         share(x->out[d * e->nouts + k]));
+    }
+    if (a->done) a->done[d] = plug_event(x->ready);
+  }
 }
 
-pj_error *plug_LoadedExecutable_Execute(void *args) {
-  pj_execute *a = args;
-  PLUG_CHECK(a, device);
-  pj_executable *e = a->executable->e;
+static pj_error *check_call(const pj_execute *a) {
+  const plug_exe *e = a->executable->e;
+  u32 n = plug_ndevices(e);
+  const pj_execute_options *o = a->options;
   if (atomic_load(&a->executable->deleted))
     return plug_fail(PJ_FAILED_PRECONDITION, "hlosh: the executable was deleted");
-  u32 n = plug_ndevices(e);
-  if (a->ndevices != n || (a->nargs != e->nargs && n))
+  if (a->ndevices != n || a->nargs != e->nargs)
     return plug_fail(PJ_INVALID_ARGUMENT,
                      "hlosh: %zu devices and %zu arguments where the program has %u and %u",
                      a->ndevices, a->nargs, n, e->nargs);
-  run x = {.e = e, .a = a, .r = hs_calloc(e->replicas, sizeof *x.r)};
-  for (u32 r = 0; r < e->replicas; r++) {
-    x.r[r].args = hs_calloc(e->nargs + 1, sizeof *x.r[r].args);
-    x.r[r].outs = hs_calloc(e->nouts + 1, sizeof *x.r[r].outs);
-  }
-  for (u32 d = 0; d < n; d++)
-    for (u32 k = 0; k < e->nouts; k++) a->outputs[d][k] = NULL;
-  pj_error *bad = gather_all(&x);
-  if (!bad) bad = make_results(&x);
-  if (!bad) bad = plug_status(run_all(&x));
-  if (!bad) bad = hand_out_all(&x);
-  if (!bad) give_away(&x);
-  for (u32 d = 0; !bad && a->done && d < n; d++) a->done[d] = plug_event();
-  for (u32 d = 0; bad && d < n; d++)
-    for (u32 k = 0; k < e->nouts; k++) {
-      pj_buffer_arg one = {.struct_size = sizeof one, .buffer = a->outputs[d][k]};
-      (void)plug_Buffer_Destroy(&one);
-      a->outputs[d][k] = NULL;
-    }
-  for (u32 r = 0; r < e->replicas; r++) {
-    drop_all(x.r[r].args, e->nargs);
-    drop_all(x.r[r].outs, e->nouts);
-  }
-  hs_free(x.r);
-  return bad;
+  if ((e->nargs && !a->arguments) || (e->nouts && !a->outputs) ||
+      (o && o->struct_size < PJ_SIZE(pj_execute_options, nkeep)))
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no arguments, place for results, or options");
+  for (u32 d = 0; d < n && e->nouts; d++)
+    if (!a->outputs[d])
+      return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no place for the results of device %u", d);
+  return NULL;
+}
+
+// What is to be waited for: every byte that the run writes.
+static void promise(run *x) {
+  x->ready = plug_ready_new();
+  for (size_t k = 0; k < (size_t)plug_ndevices(x->e) * x->e->nouts; k++)
+    if (!x->out[k]->ready) x->out[k]->ready = plug_ready_share(x->ready);
+}
+
+pj_error *plug_LoadedExecutable_Execute(pj_execute *a) {
+  pj_error *bad = check_call(a);
+  if (bad) return bad;
+  run *x = run_new(a->executable->e);
+  bad = take_arguments(x, a);
+  if (!bad) bad = make_results(x);
+  bool now = !bad && is_short(x);
+  if (now) bad = run_now(x);
+  if (bad) return run_free(x), bad;
+  if (!now) promise(x);
+  hand_out(x, a);
+  give_away(x, a);
+  if (now) run_free(x);
+  else plug_queue_add(x->e->client->queue, run_job, x);
+  return NULL;
 }

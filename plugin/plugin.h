@@ -3,11 +3,14 @@
 //
 // A library in its user's process: no signal handlers, no exit, no state but the client's and what
 // backends/cpu/local.c keeps. Everything may be called from any thread: what changes after it was
-// made is atomic or under a lock. Programs run where they are called, one after the other, so that
-// every event is ready when it is handed out.
+// made is atomic or under a lock. Programs run one after the other: a short one where it is called,
+// others on the client's queue, and what they make is handed out before it is ready.
 //
+//   handle.c     handles: alive, of the right kind; the gate before every function
 //   table.c      the table of functions; those that are not there say so: UNIMPLEMENTED
-//   client.c     errors, events, client, devices, memories
+//   event.c      errors, events, what is not ready yet
+//   queue.c      the thread that runs what was asked for
+//   client.c     client, devices, memories
 //   buffer.c     buffers
 //   options.c    the compile options that a caller sends
 //   compile.c    programs: read, optimized, compiled
@@ -32,55 +35,136 @@
 enum { PLUG_API_MAJOR = 0, PLUG_API_MINOR = 81 };
 enum { PLUG_MOST_DEVICES = 256 };
 
+// ---- handle.c -----------------------------------------------------------------------------------
+// KIND(id, what it is called in messages)
+#define PLUG_KIND_LIST(KIND)              \
+  KIND(NONE, "nothing")                   \
+  KIND(ERROR, "error")                    \
+  KIND(EVENT, "event")                    \
+  KIND(CLIENT, "client")                  \
+  KIND(DEVICE, "device")                  \
+  KIND(DESCRIPTION, "device description") \
+  KIND(MEMORY, "memory")                  \
+  KIND(TOPOLOGY, "topology")              \
+  KIND(EXECUTABLE, "executable")          \
+  KIND(LOADED, "loaded executable")       \
+  KIND(BUFFER, "buffer")                  \
+  KIND(CONTEXT, "execute context")
+typedef enum plug_kind {
+#define KIND(id, text) PLUG_##id,
+  PLUG_KIND_LIST(KIND)
+#undef KIND
+      PLUG_KINDS
+} plug_kind;
+enum { PLUG_OR_NULL = 64 };  // in functions.def: the handle may be NULL
+// What every handle begins with.
+typedef struct plug_handle {
+  _Atomic u32 mark;
+} plug_handle;
+// What the arguments of every function but those of no handle begin with.
+typedef struct plug_first {
+  PJ_HEAD;
+  const void *handle;
+} plug_first;
+void plug_handle_init(plug_handle *, plug_kind);  // of one inside of another one's memory
+void *plug_handle_new(plug_kind, size_t size);    // zeroed
+void plug_handle_end(plug_handle *);              // from now on it is refused
+void plug_handle_free(plug_kind, void *);         // that, and its memory goes back later
+bool plug_is(const void *handle, plug_kind);
+// Whether arguments are there, as long as `size`, and their handle is of the kind; the error when
+// they are not.
+bool plug_sound(const void *args, size_t size, u32 kind);
+pj_error *plug_unsound(const char *function, const void *args, size_t size, u32 kind);
+// The error about a handle that is not of the kind.
+pj_error *plug_not_a(const char *function, const void *handle, plug_kind);
+// Returns it from a function, for a handle further down in its arguments.
+#define PLUG_WANT(handle, kind) \
+  if (!plug_is(handle, PLUG_##kind)) return plug_not_a(__func__, handle, PLUG_##kind)
+
+// ---- event.c ------------------------------------------------------------------------------------
 struct pj_error {
+  plug_handle h;
   int code;
   char *text;
 };
+pj_error *plug_fail(int code, const char *fmt, ...) HS_PRINTF(2, 3);
+pj_error *plug_status(hs_status);  // NULL when ok; drops it
+void plug_error_free(pj_error *);
+// What is not there yet: set once, NULL for what is there from the start.
+typedef struct plug_ready plug_ready;
+plug_ready *plug_ready_new(void);
+plug_ready *plug_ready_share(plug_ready *);
+void plug_ready_drop(plug_ready *);
+bool plug_ready_is(const plug_ready *);
+void plug_ready_set(plug_ready *, const pj_error *);  // NULL: it went well
+pj_error *plug_ready_wait(plug_ready *);              // a copy of its error
 struct pj_event {
-  int unused;
+  plug_handle h;
+  plug_ready *ready;
 };
+pj_event *plug_event(plug_ready *);
+
+// ---- queue.c ------------------------------------------------------------------------------------
+typedef struct plug_queue plug_queue;
+plug_queue *plug_queue_new(void);
+// Runs it after all that was added before, on the queue's thread; at once when that has ended.
+void plug_queue_add(plug_queue *, void (*run)(void *take), void *arg);
+bool plug_queue_is_idle(plug_queue *);  // nothing runs and nothing waits
+void plug_queue_close(plug_queue *);    // when all of it is done
+void plug_queue_drop(plug_queue *);
+
+// ---- client.c -----------------------------------------------------------------------------------
 struct pj_description {
+  plug_handle h;
   int id;
   char text[32], debug[48];
 };
 struct pj_memory {
+  plug_handle h;
   pj_device *device;
   char text[32];
 };
 struct pj_device {
+  plug_handle h;
   pj_client *client;
   struct pj_description description;
-  pj_description *described;
   struct pj_memory memory;
   pj_memory *memories[1];
   pj_device *self[1];
 };
 struct pj_topology {
+  plug_handle h;
   pj_client *client;
 };
+struct pj_context {
+  plug_handle h;
+};
+// One block of memory, devices and lists included.
 struct pj_client {
+  plug_handle h;
+  _Atomic u32 refs;  // the caller's, and one of each buffer, its bytes and program
   u32 n;
   pj_device *devices;
   pj_device **list;
   pj_memory **memories;
   pj_description **descriptions;
   struct pj_topology topology;
+  plug_queue *queue;
   _Atomic i64 bytes, peak, allocations;  // of buffers
   _Atomic u32 serial;                    // of compiled modules, for the journal
   char *journal;                         // NULL
 };
+pj_client *plug_client_share(pj_client *);
+void plug_client_drop(pj_client *);
 
-// ---- client.c -----------------------------------------------------------------------------------
-pj_error *plug_fail(int code, const char *fmt, ...) HS_PRINTF(2, 3);
-pj_error *plug_status(hs_status);  // NULL when ok; drops it
-pj_event *plug_event(void);        // a ready one
-// An argument struct that is too short for what is read of it.
-pj_error *plug_check_size_(const char *name, size_t got, size_t want);
-#define PLUG_CHECK(a, last)                                                                   \
-  do {                                                                                        \
-    size_t want_ = offsetof(__typeof__(*(a)), last) + sizeof((a)->last);                      \
-    if ((a)->struct_size < want_) return plug_check_size_(__func__, (a)->struct_size, want_); \
-  } while (0)
+// A function that cannot fail: its arguments and what it sets in them.
+#define ANSWER(name, type, set)    \
+  pj_error *plug_##name(type *a) { \
+    set;                           \
+    return NULL;                   \
+  }
+// A text that ends with a NUL.
+#define SAY(s) a->text = (s), a->n = strlen(a->text)
 
 // ---- buffer.c -----------------------------------------------------------------------------------
 // Bytes that buffers share: dense and row-major. NULL: not that much memory.
@@ -92,11 +176,13 @@ struct plug_bytes {
   size_t n;
   void (*gone)(void *p, void *arg);  // of borrowed ones, when the last holder is gone
   void *gone_arg;
+  plug_ready *ready;  // NULL: they are there
 };
 plug_bytes *plug_bytes_new(pj_client *, size_t n);
 void plug_bytes_drop(plug_bytes *);
 
 struct pj_buffer {
+  plug_handle h;
   pj_device *device;
   hlo_dtype type;
   u32 rank;
@@ -131,7 +217,8 @@ typedef struct plug_leaf {
   bool donated;            // an argument's
 } plug_leaf;
 
-struct pj_executable {
+// A program, behind the handles to it.
+typedef struct plug_exe {
   _Atomic u32 refs;
   pj_client *client;
   pthread_mutex_t lock;  // of what is made when it is asked for, and of the evaluator
@@ -145,7 +232,8 @@ struct pj_executable {
   hs_buf source;  // serialized: options and the module as it was sent
   hs_buf proto, assignment;
   char fingerprint[40];
-  // for queries
+  _Atomic u64 last_ns;  // that its last run took; 0: none yet
+  // for questions
   int *out_types;
   size_t *out_ranks;
   i64 *out_dims;
@@ -153,14 +241,22 @@ struct pj_executable {
   size_t *kind_sizes;
   pj_named *costs;
   size_t ncosts;
+} plug_exe;
+struct pj_executable {
+  plug_handle h;
+  plug_exe *e;
 };
 struct pj_loaded {
-  pj_executable *e;
+  plug_handle h;
+  plug_exe *e;
   _Atomic bool deleted;
   pj_device **devices;
 };
-void plug_executable_drop(pj_executable *);
-static inline u32 plug_ndevices(const pj_executable *e) { return e->replicas * e->partitions; }
+plug_exe *plug_exe_share(plug_exe *);
+void plug_exe_drop(plug_exe *);
+static inline u32 plug_ndevices(const plug_exe *e) { return e->replicas * e->partitions; }
+// What is asked about its results: in query.c.
+void plug_describe_results(plug_exe *);
 // Reads, optimizes and compiles; journal: HLOSH_JOURNAL gets it.
 pj_error *plug_build(pj_client *, hs_str code, hs_str format, hs_str options, bool journal,
                      pj_loaded **out);
@@ -170,8 +266,10 @@ pj_error *plug_build(pj_client *, hs_str code, hs_str format, hs_str options, bo
 void plug_journal(pj_client *, const hlo_module *, const char *source, size_t n);
 
 // ---- every function that is there, in the table's order -----------------------------------------
-#define PLUG(name) pj_error *plug_##name(void *args);
+#define PLUG(name, type, last, kind) pj_error *plug_##name(type *);
+#define PLUG_VOID(name, type, last, kind) void plug_##name(type *);
 #include "plugin/functions.def"
 #undef PLUG
+#undef PLUG_VOID
 
 #endif

@@ -9,56 +9,34 @@
 #include "core/proto/write.h"
 
 // ---- loaded programs ----------------------------------------------------------------------------
-pj_error *plug_LoadedExecutable_Destroy(void *args) {
-  pj_loaded_arg *a = args;
-  PLUG_CHECK(a, executable);
+pj_error *plug_LoadedExecutable_Destroy(pj_loaded_arg *a) {
   if (!a->executable) return NULL;
-  plug_executable_drop(a->executable->e);
+  plug_handle_end(&a->executable->h);
+  plug_exe_drop(a->executable->e);
   hs_free(a->executable->devices);
-  hs_free(a->executable);
+  plug_handle_free(PLUG_LOADED, a->executable);
   return NULL;
 }
-pj_error *plug_LoadedExecutable_GetExecutable(void *args) {
-  pj_get_executable *a = args;
-  PLUG_CHECK(a, executable);
-  a->executable = a->loaded->e;
-  atomic_fetch_add(&a->executable->refs, 1);
-  return NULL;
+
+// Each is destroyed by its holder.
+static pj_executable *handle_to(plug_exe *e) {
+  pj_executable *x = plug_handle_new(PLUG_EXECUTABLE, sizeof *x);
+  x->e = plug_exe_share(e);
+  return x;
 }
-pj_error *plug_LoadedExecutable_AddressableDevices(void *args) {
-  pj_loaded_devices *a = args;
-  PLUG_CHECK(a, n);
-  a->v = a->executable->devices;
-  a->n = plug_ndevices(a->executable->e);
-  return NULL;
-}
-pj_error *plug_LoadedExecutable_Delete(void *args) {
-  pj_loaded_arg *a = args;
-  PLUG_CHECK(a, executable);
-  atomic_store(&a->executable->deleted, true);
-  return NULL;
-}
-pj_error *plug_LoadedExecutable_IsDeleted(void *args) {
-  pj_loaded_flag *a = args;
-  PLUG_CHECK(a, yes);
-  a->yes = atomic_load(&a->executable->deleted);
-  return NULL;
-}
-pj_error *plug_LoadedExecutable_Fingerprint(void *args) {
-  pj_loaded_text *a = args;
-  PLUG_CHECK(a, n);
-  a->text = a->executable->e->fingerprint;
-  a->n = strlen(a->text);
-  return NULL;
-}
+
+ANSWER(LoadedExecutable_GetExecutable, pj_get_executable, a->executable = handle_to(a->loaded->e))
+ANSWER(LoadedExecutable_AddressableDevices, pj_loaded_devices,
+       (a->v = a->executable->devices, a->n = plug_ndevices(a->executable->e)))
+ANSWER(LoadedExecutable_Delete, pj_loaded_arg, atomic_store(&a->executable->deleted, true))
+ANSWER(LoadedExecutable_IsDeleted, pj_loaded_flag, a->yes = atomic_load(&a->executable->deleted))
+ANSWER(LoadedExecutable_Fingerprint, pj_loaded_text, SAY(a->executable->e->fingerprint))
 
 static void nothing(void *handle) { (void)handle; }
 
 // DeviceAssignmentProto: a column a partition, its rows the replicas.
-pj_error *plug_LoadedExecutable_GetDeviceAssignment(void *args) {
-  pj_assignment *a = args;
-  PLUG_CHECK(a, free);
-  pj_executable *e = a->executable->e;
+pj_error *plug_LoadedExecutable_GetDeviceAssignment(pj_assignment *a) {
+  plug_exe *e = a->executable->e;
   pthread_mutex_lock(&e->lock);
   hs_buf *b = &e->assignment;
   if (!b->n) {
@@ -81,108 +59,49 @@ pj_error *plug_LoadedExecutable_GetDeviceAssignment(void *args) {
 }
 
 // ---- programs -----------------------------------------------------------------------------------
-pj_error *plug_Executable_Destroy(void *args) {
-  pj_executable_arg *a = args;
-  PLUG_CHECK(a, executable);
-  plug_executable_drop(a->executable);
-  return NULL;
-}
-static pj_error *say(pj_executable_text *a, const char *text) {
-  a->text = text;
-  a->n = strlen(text);
-  return NULL;
-}
-pj_error *plug_Executable_Name(void *args) {
-  pj_executable_text *a = args;
-  PLUG_CHECK(a, n);
-  return say(a, a->executable->given->name);
-}
-pj_error *plug_Executable_Fingerprint(void *args) {
-  pj_executable_text *a = args;
-  PLUG_CHECK(a, n);
-  return say(a, a->executable->fingerprint);
-}
-pj_error *plug_Executable_NumReplicas(void *args) {
-  pj_executable_size *a = args;
-  PLUG_CHECK(a, n);
-  a->n = a->executable->replicas;
-  return NULL;
-}
-pj_error *plug_Executable_NumPartitions(void *args) {
-  pj_executable_size *a = args;
-  PLUG_CHECK(a, n);
-  a->n = a->executable->partitions;
-  return NULL;
-}
-pj_error *plug_Executable_NumOutputs(void *args) {
-  pj_executable_size *a = args;
-  PLUG_CHECK(a, n);
-  a->n = a->executable->nouts;
-  return NULL;
-}
-pj_error *plug_Executable_SizeOfGeneratedCodeInBytes(void *args) {
-  pj_executable_size *a = args;
-  PLUG_CHECK(a, n);
-  a->n = 0;  // not known
+pj_error *plug_Executable_Destroy(pj_executable_arg *a) {
+  if (!a->executable) return NULL;
+  plug_handle_end(&a->executable->h);
+  plug_exe_drop(a->executable->e);
+  plug_handle_free(PLUG_EXECUTABLE, a->executable);
   return NULL;
 }
 
-pj_error *plug_Executable_OutputElementTypes(void *args) {
-  pj_output_types *a = args;
-  PLUG_CHECK(a, n);
-  pj_executable *e = a->executable;
-  pthread_mutex_lock(&e->lock);
-  if (!e->out_types) {
-    e->out_types = hs_calloc(e->nouts + 1, sizeof *e->out_types);
-    for (u32 k = 0; k < e->nouts; k++) e->out_types[k] = pj_type((int)e->outs[k].shape->dtype);
+ANSWER(Executable_Name, pj_executable_text, SAY(a->executable->e->given->name))
+ANSWER(Executable_Fingerprint, pj_executable_text, SAY(a->executable->e->fingerprint))
+ANSWER(Executable_NumReplicas, pj_executable_size, a->n = a->executable->e->replicas)
+ANSWER(Executable_NumPartitions, pj_executable_size, a->n = a->executable->e->partitions)
+ANSWER(Executable_NumOutputs, pj_executable_size, a->n = a->executable->e->nouts)
+ANSWER(Executable_SizeOfGeneratedCodeInBytes, pj_executable_size, a->n = 0)  // not known
+
+// What the lists of results are: types, sizes of one device's part, and memories. Made once, when
+// the program is.
+void plug_describe_results(plug_exe *e) {
+  e->out_types = hs_calloc(e->nouts + 1, sizeof *e->out_types);
+  e->out_ranks = hs_calloc(e->nouts + 1, sizeof *e->out_ranks);
+  e->kinds = hs_calloc(e->nouts + 1, sizeof *e->kinds);
+  e->kind_sizes = hs_calloc(e->nouts + 1, sizeof *e->kind_sizes);
+  u32 all = 0, at = 0;
+  for (u32 k = 0; k < e->nouts; k++) all += e->outs[k].tiles.part->rank;
+  e->out_dims = hs_calloc(all + 1, sizeof *e->out_dims);
+  for (u32 k = 0; k < e->nouts; k++) {
+    const hlo_shape *s = e->outs[k].tiles.part;
+    e->out_types[k] = pj_type((int)s->dtype);
+    e->out_ranks[k] = s->rank;
+    for (u32 d = 0; d < s->rank; d++) e->out_dims[at++] = s->dims[d];
+    e->kinds[k] = PLUG_MEMORY_KIND;
+    e->kind_sizes[k] = sizeof PLUG_MEMORY_KIND - 1;
   }
-  a->v = e->out_types;
-  a->n = e->nouts;
-  pthread_mutex_unlock(&e->lock);
-  return NULL;
 }
 
-// The sizes are those of one device's part.
-pj_error *plug_Executable_OutputDimensions(void *args) {
-  pj_output_dims *a = args;
-  PLUG_CHECK(a, ranks);
-  pj_executable *e = a->executable;
-  pthread_mutex_lock(&e->lock);
-  if (!e->out_ranks) {
-    e->out_ranks = hs_calloc(e->nouts + 1, sizeof *e->out_ranks);
-    e->out_dims = hs_calloc((size_t)e->nouts * HLO_MAX_RANK + 1, sizeof *e->out_dims);
-    for (u32 k = 0, at = 0; k < e->nouts; k++) {
-      const hlo_shape *s = e->outs[k].tiles.part;
-      e->out_ranks[k] = s->rank;
-      for (u32 d = 0; d < s->rank; d++) e->out_dims[at++] = s->dims[d];
-    }
-  }
-  a->n = e->nouts;
-  a->ranks = e->out_ranks;
-  a->dims = e->out_dims;
-  pthread_mutex_unlock(&e->lock);
-  return NULL;
-}
-
-pj_error *plug_Executable_OutputMemoryKinds(void *args) {
-  pj_memory_kinds *a = args;
-  PLUG_CHECK(a, sizes);
-  pj_executable *e = a->executable;
-  pthread_mutex_lock(&e->lock);
-  if (!e->kinds) {
-    e->kinds = hs_calloc(e->nouts + 1, sizeof *e->kinds);
-    e->kind_sizes = hs_calloc(e->nouts + 1, sizeof *e->kind_sizes);
-    for (u32 k = 0; k < e->nouts; k++) {
-      e->kinds[k] = PLUG_MEMORY_KIND;
-      e->kind_sizes[k] = sizeof PLUG_MEMORY_KIND - 1;
-    }
-  }
-  a->n = e->nouts;
-  a->kinds = e->kinds;
-  a->sizes = e->kind_sizes;
-  pthread_mutex_unlock(&e->lock);
-  return NULL;
-}
+ANSWER(Executable_OutputElementTypes, pj_output_types,
+       (a->v = a->executable->e->out_types, a->n = a->executable->e->nouts))
+ANSWER(Executable_OutputDimensions, pj_output_dims,
+       (a->n = a->executable->e->nouts, a->ranks = a->executable->e->out_ranks,
+        a->dims = a->executable->e->out_dims))
+ANSWER(Executable_OutputMemoryKinds, pj_memory_kinds,
+       (a->n = a->executable->e->nouts, a->kinds = a->executable->e->kinds,
+        a->sizes = a->executable->e->kind_sizes))
 
 static pj_named cost(const char *name, double v) {
   return (pj_named){.struct_size = PJ_SIZE(pj_named, n),
@@ -194,10 +113,8 @@ static pj_named cost(const char *name, double v) {
 }
 
 // Of the module as it was sent, as XLA counts.
-pj_error *plug_Executable_GetCostAnalysis(void *args) {
-  pj_cost *a = args;
-  PLUG_CHECK(a, v);
-  pj_executable *e = a->executable;
+pj_error *plug_Executable_GetCostAnalysis(pj_cost *a) {
+  plug_exe *e = a->executable->e;
   hs_status s = HS_GOOD;
   pthread_mutex_lock(&e->lock);
   if (!e->costs) {
@@ -217,10 +134,8 @@ pj_error *plug_Executable_GetCostAnalysis(void *args) {
   return plug_status(s);
 }
 
-pj_error *plug_Executable_GetCompiledMemoryStats(void *args) {
-  pj_memory_stats *a = args;
-  PLUG_CHECK(a, temp);
-  pj_executable *e = a->executable;
+pj_error *plug_Executable_GetCompiledMemoryStats(pj_memory_stats *a) {
+  plug_exe *e = a->executable->e;
   static const backend_compiled none = {0};
   const backend_compiled *f = e->program ? cpu_local_figures(e->program) : &none;
   a->code = a->host_code = a->host_arguments = a->host_outputs = a->host_alias = a->host_temp = 0;
@@ -234,7 +149,7 @@ pj_error *plug_Executable_GetCompiledMemoryStats(void *args) {
 
 // The shardings of the entry, from which a caller learns what its results are: every part has one,
 // and where nothing is said every device has all of it.
-static void put_shardings(const pj_executable *e, hs_buf *m) {
+static void put_shardings(const plug_exe *e, hs_buf *m) {
   enum { PARAMETERS = 14, RESULT = 12 };
   static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
   const hlo_computation *c = e->given->entry;
@@ -254,7 +169,7 @@ static void put_shardings(const pj_executable *e, hs_buf *m) {
 
 // HloModuleProtoWithConfig: the module, and of its configuration the layout of the entry, which is
 // the module's field 4, and the numbers of devices.
-static hs_status write_proto(pj_executable *e) {
+static hs_status write_proto(plug_exe *e) {
   enum { MODULE = 1, CONFIG = 2, SIGNATURE = 4, ENTRY_LAYOUT = 1, REPLICAS = 4, PARTITIONS = 5 };
   if (e->proto.n) return HS_GOOD;
   hs_buf m = {0};
@@ -274,47 +189,43 @@ static hs_status write_proto(pj_executable *e) {
 }
 
 // Called twice: for the size, and with room for the bytes.
-pj_error *plug_Executable_OptimizedProgram(void *args) {
+pj_error *plug_Executable_OptimizedProgram(pj_optimized *a) {
   static const char format[] = "hlo_with_config";
-  pj_optimized *a = args;
-  PLUG_CHECK(a, program);
-  pj_executable *e = a->executable;
+  pj_program *p = a->program;
+  plug_exe *e = a->executable->e;
+  if (!p || p->struct_size < PJ_SIZE(pj_program, format_n))
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no place for the program");
   pthread_mutex_lock(&e->lock);
   pj_error *bad = plug_status(write_proto(e));
-  if (!bad) {
-    a->program->format = format;
-    a->program->format_n = sizeof format - 1;
-    if (!a->program->code) a->program->code_n = e->proto.n;
-    else if (a->program->code_n < e->proto.n)
-      bad = plug_fail(PJ_INVALID_ARGUMENT, "hlosh: room for %zu bytes of %zu", a->program->code_n,
-                      e->proto.n);
-    else memcpy(a->program->code, e->proto.p, e->proto.n);
-  }
   pthread_mutex_unlock(&e->lock);
-  return bad;
+  if (bad) return bad;
+  p->format = format;
+  p->format_n = sizeof format - 1;
+  if (!p->code) p->code_n = e->proto.n;
+  else if (p->code_n < e->proto.n)
+    return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: room for %zu bytes of %zu", p->code_n,
+                     e->proto.n);
+  else memcpy(p->code, e->proto.p, e->proto.n);
+  return NULL;
 }
 
 // ---- as bytes -----------------------------------------------------------------------------------
-static void drop_source(void *handle) { plug_executable_drop(handle); }
+static void drop_source(void *handle) { plug_exe_drop(handle); }
 
-pj_error *plug_Executable_Serialize(void *args) {
-  pj_serialize *a = args;
-  PLUG_CHECK(a, free);
-  atomic_fetch_add(&a->executable->refs, 1);
-  a->bytes = a->executable->source.p;
-  a->n = a->executable->source.n;
-  a->handle = a->executable;
+pj_error *plug_Executable_Serialize(pj_serialize *a) {
+  plug_exe *e = plug_exe_share(a->executable->e);
+  a->bytes = e->source.p;
+  a->n = e->source.n;
+  a->handle = e;
   a->free = drop_source;
   return NULL;
 }
 
-pj_error *plug_Executable_DeserializeAndLoad(void *args) {
-  pj_deserialize *a = args;
-  PLUG_CHECK(a, executable);
+pj_error *plug_Executable_DeserializeAndLoad(pj_deserialize *a) {
   hs_str parts[3];
   const size_t head = sizeof PLUG_SERIALIZED - 1;
-  const char *p = a->bytes, *end = a->bytes + a->n;
-  bool ok = a->n >= head && !memcmp(p, PLUG_SERIALIZED, head);
+  const char *p = a->bytes, *end = p ? p + a->n : NULL;
+  bool ok = p && a->n >= head && !memcmp(p, PLUG_SERIALIZED, head);
   if (ok) p += head;
   for (size_t k = 0; ok && k < HS_COUNT(parts); k++) {
     u64 n = 0;

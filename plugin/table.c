@@ -1,5 +1,6 @@
 // table.c — the table of functions that GetPjrtApi gives. Every slot of version 0.81 has a
-// function: a caller trusts the version and looks into no slot first.
+// function: a caller trusts the version and looks into no slot first. What functions.def says of
+// the arguments is looked at here, before the function sees them.
 #include "plugin/plugin.h"
 
 #define FN(name)                                                                      \
@@ -9,6 +10,20 @@
   }
 #include "backends/pjrt/functions.def"
 #undef FN
+
+#define PLUG(name, type, last, kind)                                       \
+  static pj_error *enter_##name(void *args) {                              \
+    if (!plug_sound(args, PJ_SIZE(type, last), kind))                      \
+      return plug_unsound("PJRT_" #name, args, PJ_SIZE(type, last), kind); \
+    return plug_##name(args);                                              \
+  }
+#define PLUG_VOID(name, type, last, kind)                               \
+  static void enter_##name(void *args) {                                \
+    if (plug_sound(args, PJ_SIZE(type, last), kind)) plug_##name(args); \
+  }
+#include "plugin/functions.def"
+#undef PLUG
+#undef PLUG_VOID
 
 static pj_api table = {
     .struct_size = sizeof table,
@@ -21,9 +36,11 @@ static void fill(void) {
 #define FN(name) table.fn[PJ_##name] = (void *)(uintptr_t)absent_##name;
 #include "backends/pjrt/functions.def"
 #undef FN
-#define PLUG(name) table.fn[PJ_##name] = (void *)(uintptr_t)plug_##name;
+#define PLUG(name, type, last, kind) table.fn[PJ_##name] = (void *)(uintptr_t)enter_##name;
+#define PLUG_VOID PLUG
 #include "plugin/functions.def"
 #undef PLUG
+#undef PLUG_VOID
 }
 
 __attribute__((visibility("default"))) const pj_api *GetPjrtApi(void);

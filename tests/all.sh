@@ -21,6 +21,9 @@ if has LLVM && "$HLOSH" -c 'backend jax' >/dev/null 2>&1; then try "bench/versus
 else skipped "bench/versus beside jaxlib" "no LLVM, or no Python with jaxlib; make peers fetches it"; fi
 has LLVM && try "random modules on cpu (more)" 900 sh tests/agree --backend cpu --from 1000 --count 3000 -j "$JOBS"
 for k in text proto; do try "changed modules: $k (more)" 900 "$B/tests/mutate" --kind $k --seed 4 --count 300000 -j "$JOBS" examples tests/hlo tests/fuzz/corpus; done
+programs=tests/fuzz/corpus/mlir
+[ -d "$shared/corpus/stablehlo" ] && programs="$programs $shared/corpus/stablehlo"
+try "changed modules: mlir (more)" 900 "$B/tests/mutate" --kind mlir --seed 4 --count 100000 -j "$JOBS" $programs
 try "changed modules: the whole way (more)" 900 "$B/tests/mutate" --kind chain --seed 4 --count 2000 --passes 10 -j "$JOBS" examples tests/hlo tests/fuzz/corpus
 try "damaged text (more)" 600 "$B/tests/fuzz_text" --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
 try "damaged protos (more)" 600 "$B/tests/fuzz_text" --proto --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
@@ -35,6 +38,8 @@ if [ -x build/asan/hlosh ]; then
   HLOSH_BUILD=$PWD/build/asan HLOSH=$PWD/build/asan/hlosh
   units "asan/" build/asan
   fuzz_corpora "asan/" build/asan
+  try "asan/the plug-in's entry points" 900 build/asan/tests/entries --library build/asan/libpjrt_hlosh.so --seconds "${FUZZ_SECONDS:-60}" -j "$JOBS" tests/fuzz/corpus/mlir
+  try "asan/changed modules: mlir" 900 build/asan/tests/mutate --kind mlir --seed 5 --count 10000 -j "$JOBS" tests/fuzz/corpus/mlir
   try "asan/passes keep the meaning" 900 build/asan/tests/passcheck --generated 100 -j "$JOBS" examples
   HLOSH_BUILD=$save_build HLOSH=$save_hlosh
 fi

@@ -101,6 +101,15 @@ bool mlir_captured(mlir_reader *R, mlir_region *r, mlir_values *out) {
 }
 
 // ---- computations -------------------------------------------------------------------------------
+// Rules take their operands for granted, as many as HLO's operation has. These become one tuple.
+static bool has_operands(mlir_reader *R, const mlir_op *op) {
+  hlo_opcode code = op->row->opcode;
+  bool packs = code == HLO_WHILE || code == HLO_SEND || code == HLO_OUTFEED;
+  if (code == HLO_OP_INVALID || packs || hlo_ops[code].arity <= (int)op->nops) return true;
+  return mlir_fail(R, HS_E_SYNTAX, "%s has %u operands, not %u", op->row->name, hlo_op_least(code),
+                   op->nops);
+}
+
 static bool convert_ops(mlir_reader *R, mlir_region *r, mlir_op **ret) {
   *ret = NULL;
   for (mlir_op *op = r->first; op; op = op->next) {
@@ -113,7 +122,8 @@ static bool convert_ops(mlir_reader *R, mlir_region *r, mlir_op **ret) {
     R->op = op;
     RX->now = op->at;
     R->meta = mlir_metadata(R, op->loc);
-    if (!mlir_check_shapes(R, op) || !op->row->rule(R, op) || RX->failed) return false;
+    if (!has_operands(R, op) || !mlir_check_shapes(R, op) || !op->row->rule(R, op) || RX->failed)
+      return false;
   }
   R->op = *ret;
   R->meta = NULL;
@@ -372,7 +382,8 @@ static bool set_signature(mlir_reader *R, const hlo_computation *c) {
 bool mlir_convert(mlir_reader *R) {
   mlir_func *f = entry_of(R);
   if (!f) return hlo_lex_error(RX, HS_E_SYNTAX, NULL, "the text holds no function");
-  if (R->module_name.n) R->m->name = hlo_intern(R->ctx, R->module_name.p, R->module_name.n);
+  hs_str name = mlir_plain_name(R, R->module_name, (hs_str){0});
+  if (name.n) R->m->name = hlo_intern(R->ctx, name.p, name.n);
   hlo_computation *c = mlir_build_func(R, f);
   if (!c) return false;
   hlo_set_entry(R->m, c);

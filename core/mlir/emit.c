@@ -87,17 +87,33 @@ static int by_id(const void *a, const void *b) {
   return (int)((const hlo_attr *)a)->id - (int)((const hlo_attr *)b)->id;
 }
 
+// HLO keeps names that begin with "__" for itself, and those of types.
+static bool is_kept(hs_str s) {
+  bool own = s.n > 1 && s.p[0] == '_' && s.p[1] == '_' && !(s.n > 5 && !memcmp(s.p, "__xla_", 6));
+  return own || hlo_dtype_find(s) != HLO_DT_INVALID;
+}
+
+static hs_str outside_of_kept(mlir_reader *R, hs_str s) {
+  while (s.n > 1 && s.p[0] == '_' && s.p[1] == '_') s.p++, s.n--;
+  if (!is_kept(s)) return s;
+  char *p = hs_arena_alloc(&R->arena, s.n + 1);
+  memcpy(p, s.p, s.n);
+  p[s.n] = '_';
+  return (hs_str){p, s.n + 1};
+}
+
 hs_str mlir_plain_name(mlir_reader *R, hs_str s, hs_str absent) {
   bool plain = s.n > 0 && hlo_is_ch(s.p[0], HLO_CH_START);
   for (size_t k = 0; k < s.n && plain; k++) plain = hlo_is_ch(s.p[k], HLO_CH_IDENT);
   if (!s.n || s.n >= 1000) return absent;
-  if (plain) return s;
+  if (plain) return is_kept(s) ? outside_of_kept(R, s) : s;
   char *p = hs_arena_alloc(&R->arena, s.n + 2);
   size_t n = 0;
   if (!hlo_is_ch(s.p[0], HLO_CH_START)) p[n++] = '_';
   for (size_t k = 0; k < s.n; k++) p[n++] = hlo_is_ch(s.p[k], HLO_CH_IDENT) ? s.p[k] : '_';
   if (n > 1 && !hlo_is_ch(s.p[0], HLO_CH_IDENT)) memmove(p, p + 1, --n);
-  return (hs_str){p, n};
+  s = (hs_str){p, n};
+  return is_kept(s) ? outside_of_kept(R, s) : s;
 }
 
 // The name that XLA gives: the last part of op_name, or the opcode.

@@ -129,6 +129,8 @@ bool mlir_rule_broadcast_in_dim(mlir_reader *R, mlir_op *op) {
     if (d.v[k] < 0 || d.v[k] >= to->rank ||
         (from->dims[k] != to->dims[d.v[k]] && from->dims[k] != 1))
       return mlir_fail(R, HS_E_SHAPE, "dimension %u of the operand does not fit the result", k);
+    for (u32 j = 0; j < k; j++)
+      if (d.v[j] == d.v[k]) return mlir_fail(R, HS_E_SHAPE, "dimensions repeat");
     sorted &= k == 0 || d.v[k] > d.v[k - 1];
   }
   if (!sorted) {
@@ -136,12 +138,9 @@ bool mlir_rule_broadcast_in_dim(mlir_reader *R, mlir_op *op) {
     for (u32 k = 0; k < d.n; k++) {
       u32 at = 0;
       for (u32 j = 0; j < d.n; j++) at += d.v[j] < d.v[k];
-      if (at >= d.n) return mlir_fail(R, HS_E_SHAPE, "dimensions repeat");
       perm[at] = k;
     }
     for (u32 k = 0; k < d.n; k++) dims[k] = d.v[perm[k]], sizes[k] = from->dims[perm[k]];
-    for (u32 k = 1; k < d.n; k++)
-      if (dims[k] == dims[k - 1]) return mlir_fail(R, HS_E_SHAPE, "dimensions repeat");
     hlo_attr p = mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, d.n, perm);
     x = mlir_emit(R, HLO_TRANSPOSE, hlo_shape_array(R->ctx, from->dtype, d.n, sizes), 1, &x, 1, &p);
     d = (hlo_ints){d.n, dims};

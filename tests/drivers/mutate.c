@@ -1,13 +1,15 @@
 // mutate.c — a great many changed modules, each of which must give errors or a module, and
 // never a crash, a hang, a leak or a report of the sanitizers.
 //
-// usage: mutate --kind text|proto|chain [--seed S] [--from CASE] [--count N] [-j N] [--save DIR]
-//               [--passes N] [--step-limit SECONDS] [--seconds N] FILE|DIR...
+// usage: mutate --kind text|mlir|proto|chain [--seed S] [--from CASE] [--count N] [-j N]
+//               [--save DIR] [--passes N] [--step-limit SECONDS] [--seconds N] FILE|DIR...
 //
 // Case k of seed S is the same for ever, given the same files: one of them (a folder stands for all
-// .hlo and .pb in it and below that can be read and have at most 16 KB), changed a few times by
-// mutate.h with pieces of another; one case in eight of text and chain starts from a random
-// module (tests/random) instead.
+// .hlo and .pb in it and below that can be read, for mlir all .mlir, .mlirbc and .bc, and have at
+// most 16 KB), changed a few times by mutate.h with pieces of another; one case in eight of text
+// and chain starts from a random module (tests/random) instead.
+//   mlir    StableHLO as text or bytecode (.mlir, .mlirbc, .bc): load, convert, verify, print as
+//           HLO and as StableHLO, parse both prints
 //   text    load, verify, print, parse the print
 //   proto   the module as a proto, of which the fields are changed: load, verify, write in both
 //           forms and read back, snapshot arguments
@@ -18,6 +20,7 @@
 // one step, is one finding; the rest of its cases go on in another child. Prints "FAIL KIND SEED
 // CASE (FILE): reason" for each, the input goes to DIR/KIND.SEED.CASE, and last the totals. Exit 0
 // when nothing failed. --seconds: starts no more children after that time.
+#include "core/mlir/mlir.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "backends/worker.h"
@@ -46,7 +49,7 @@ const char *__asan_default_options(void) {
 #endif
 
 enum { SEED_BYTES = 16384, MAX_JOBS = 64 };
-typedef enum kind { TEXT, PROTO, CHAIN } kind;
+typedef enum kind { TEXT, PROTO, CHAIN, MLIR, KINDS } kind;  // case numbers go by them
 typedef struct source {
   char *path;
   hs_buf bytes;  // as the kind wants them
@@ -122,6 +125,7 @@ static void add_file(run *r, const char *path) {
   u64 state = r->sources.n;
   bool proto = s.bytes.n && hlo_is_proto(s.bytes.p, s.bytes.n),
        good = s.bytes.n == 0     ? false
+              : r->kind == MLIR  ? hlo_is_mlir(s.bytes.p, s.bytes.n)
               : r->kind == PROTO ? proto || to_proto(&s.bytes, &state)
                                  : !proto && parses(&s.bytes);
   if (s.bytes.n == 0 || s.bytes.n > SEED_BYTES || !good) {
@@ -130,6 +134,12 @@ static void add_file(run *r, const char *path) {
   }
   s.path = hs_strdup(path);
   hs_vec_push(&r->sources, s);
+}
+
+static bool has_ending(kind k, const char *name) {
+  if (k == MLIR)
+    return drv_ends_in(name, ".mlir") || drv_ends_in(name, ".mlirbc") || drv_ends_in(name, ".bc");
+  return drv_ends_in(name, ".hlo") || drv_ends_in(name, ".pb");
 }
 
 static void add_path(run *r, const char *path) {
@@ -141,7 +151,7 @@ static void add_path(run *r, const char *path) {
     const char *name = names.v[k];
     char *inside = hs_format("%s/%s", path, name);
     if (name[0] != '.' && stat(inside, &st) == 0 &&
-        (S_ISDIR(st.st_mode) || drv_ends_in(name, ".hlo") || drv_ends_in(name, ".pb")))
+        (S_ISDIR(st.st_mode) || has_ending(r->kind, name)))
       add_path(r, inside);
     hs_free(inside);
   }
@@ -155,7 +165,7 @@ static const char *make_input(const run *r, u64 k, hs_buf *out) {
                *b = &r->sources.v[mutate_below(&state, r->sources.n)];
   const char *from = a->path;
   out->n = 0;
-  if (r->kind != PROTO && mutate_below(&state, 8) == 0) {
+  if ((r->kind == TEXT || r->kind == CHAIN) && mutate_below(&state, 8) == 0) {
     gen_module g;
     u64 number = mutate_next(&state);
     if (number & 1) gen_make(number, NULL, &g);
@@ -167,8 +177,11 @@ static const char *make_input(const run *r, u64 k, hs_buf *out) {
     hs_buf_put(out, a->bytes.p, a->bytes.n);
   }
   u32 edits = (u32)mutate_below(&state, 4);
+  bool bytecode = r->kind == MLIR && out->n > 4 && !memcmp(out->p, "ML\xefR", 4);
+  for (u32 n = 0; bytecode && n <= edits; n++) mutate_bytes(&state, out);
+  if (bytecode) return from;
   if (r->kind == PROTO) mutate_proto(&state, out, b->bytes.p, b->bytes.n, edits + 1);
-  else mutate_text(&state, out, b->bytes.p, b->bytes.n, edits + (r->kind == TEXT));
+  else mutate_text(&state, out, b->bytes.p, b->bytes.n, edits + (r->kind != CHAIN));
   return from;
 }
 
@@ -194,7 +207,10 @@ static void fail(const run *r, u64 k, const char *file, const char *why) {
   hs_buf b = {0};
   (void)make_input(r, k, &b);
   char *path = hs_format("%s/%s.%llu.%llu.%s", r->save, r->kind_name, (unsigned long long)r->seed,
-                         (unsigned long long)k, r->kind == PROTO ? "pb" : "hlo");
+                         (unsigned long long)k,
+                         r->kind == PROTO  ? "pb"
+                         : r->kind == MLIR ? "mlir"
+                                           : "hlo");
   FILE *f = fopen(path, "w");
   if (f) fwrite(b.p, 1, b.n, f), fclose(f);
   hs_free(path);
@@ -215,6 +231,7 @@ static void child(const run *r, slot *s, u64 from, u64 end) {
     if (input.n) memcpy(exact, input.p, input.n);
     why.n = 0;
     bool ok = r->kind == TEXT    ? check_text(exact, input.n, &s->checks, &why)
+              : r->kind == MLIR  ? check_mlir(exact, input.n, &s->checks, &why)
               : r->kind == PROTO ? check_proto(exact, input.n, &s->checks, &why)
                                  : chain_check(&whole, exact, input.n, k, &s->chain, &why);
     if (!ok) fail(r, k, file, hs_buf_cstr(&why)), s->failures++;
@@ -349,16 +366,17 @@ int main(int argc, char **argv) {
   if (worker_entry(argc, argv, &worker_status)) return worker_status;
   static const char *const options[] = {"kind",   "seed",       "from",    "count", "save",
                                         "passes", "step-limit", "seconds", NULL},
-                           *const kinds[] = {"text", "proto", "chain"};
+                           *const kinds[] = {"text", "proto", "chain", "mlir"};
   drv_args a;
-  run r = {.kind_name = "", .kind = CHAIN + 1};
+  run r = {.kind_name = "", .kind = KINDS};
   bool good = drv_parse(argc, argv, options, &a);
   for (u32 k = 0; good && drv_option(&a, "kind") && k < HS_COUNT(kinds); k++)
     if (strcmp(drv_option(&a, "kind"), kinds[k]) == 0) r.kind = (kind)k, r.kind_name = kinds[k];
-  if (!good || r.kind > CHAIN || a.n == 0) {
-    fprintf(stderr, "usage: mutate --kind text|proto|chain [--seed S] [--from CASE] [--count N] "
-                    "[-j N] [--save DIR] [--passes N] [--step-limit SECONDS] [--seconds N] "
-                    "FILE|DIR...\n");
+  if (!good || r.kind == KINDS || a.n == 0) {
+    fprintf(stderr,
+            "usage: mutate --kind text|mlir|proto|chain [--seed S] [--from CASE] [--count N] "
+            "[-j N] [--save DIR] [--passes N] [--step-limit SECONDS] [--seconds N] "
+            "FILE|DIR...\n");
     return 2;
   }
   const char *seed = drv_option(&a, "seed"), *from = drv_option(&a, "from"),

@@ -1,5 +1,6 @@
 // checks.c — see checks.h. Nothing here computes: a module may be as invalid as its reader lets
 // it be.
+#include "core/mlir/mlir.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "core/verify/verify.h"
@@ -95,6 +96,49 @@ bool check_text(const char *text, size_t n, check_counts *counts, hs_buf *why) {
   drop(s, why, &ok);
   hs_buf_free(&first);
   hs_buf_free(&second);
+  hlo_module_free(again);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+  return ok;
+}
+
+// A module as StableHLO, read as it is written.
+static bool check_as_stablehlo(hlo_ctx *ctx, const hlo_module *m, hs_buf *why) {
+  const hlo_parse_options o = {.as_written = true};
+  hs_buf text = {0};
+  hlo_module *again = NULL;
+  hs_status s = hlo_mlir_print(m, &text);
+  bool printed = hs_ok(s), ok = true;
+  hs_status_drop(s);
+  if (printed) {
+    s = hlo_mlir_check(ctx, text.p, text.n, &o);
+    if (!hs_ok(s))
+      hs_buf_printf(why, "its print as StableHLO is not read: %s", s.err->message), ok = false;
+    hs_status_drop(s);
+    // what is written may be more than HLO's rules of shapes allow
+    hs_status_drop(hlo_mlir_read(ctx, text.p, text.n, &o, &again));
+  }
+  hlo_module_free(again);
+  hs_buf_free(&text);
+  return ok;
+}
+
+bool check_mlir(const char *bytes, size_t n, check_counts *counts, hs_buf *why) {
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL, *again = NULL;
+  bool ok = true;
+  hs_status s = hlo_mlir_read(ctx, bytes, n, NULL, &m);
+  if (hs_ok(s) && printable(m)) {
+    hs_buf text = {0};
+    u64 valid = counts->valid;
+    print(&text, m);
+    s = hlo_parse(ctx, text.p, text.n, NULL, &again);
+    if (!hs_ok(s)) hs_buf_printf(why, "its print does not parse: %s", s.err->message), ok = false;
+    hs_buf_free(&text);
+    if (ok) ok = verify(m, counts, why);
+    if (ok && counts->valid > valid) ok = check_as_stablehlo(ctx, m, why);
+  }
+  drop(s, why, &ok);
   hlo_module_free(again);
   hlo_module_free(m);
   hlo_ctx_free(ctx);

@@ -14,6 +14,9 @@ typedef struct check_counts {
 //
 // HLO text: a module's print parses, and prints as before.
 bool check_text(const char *text, size_t n, check_counts *, hs_buf *why);
+// StableHLO as text or bytecode: a module that is read prints as HLO that parses, and, where it is
+// valid and StableHLO can say it, as StableHLO that is read.
+bool check_mlir(const char *bytes, size_t n, check_counts *, hs_buf *why);
 // Serialized modules and their text form: a module that is read is written in both forms, and each
 // is read back to the same text. The arguments of a snapshot are read, too.
 bool check_proto(const char *bytes, size_t n, check_counts *, hs_buf *why);

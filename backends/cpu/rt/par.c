@@ -83,18 +83,35 @@ static void flush_denormals(void) {
 }
 
 // ---- memory of a thread -------------------------------------------------------------------------
+// Kept between loops. In a library any thread of the user's may open one, so it goes with the
+// thread.
+static pthread_key_t memory_key;
+static bool memory_has_key;
+static void free_of_thread(void *at) { hs_free(at); }
+static void make_memory_key(void) {
+  memory_has_key = pthread_key_create(&memory_key, free_of_thread) == 0;
+}
+
+static void keep_memory(void *at, size_t bytes) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_memory_key);
+  memory.at = at;
+  memory.bytes = bytes;
+  if (memory_has_key) (void)pthread_setspecific(memory_key, at);
+}
+
 static void free_memory(void) {
+  if (!memory.at) return;
   hs_free(memory.at);
-  memory.at = NULL;
-  memory.bytes = 0;
+  keep_memory(NULL, 0);
 }
 
 void *cpu_par_memory(size_t bytes) {
   enum { PAGE = 4096 };
   if (memory.bytes < bytes) {
     free_memory();
-    memory.at = hs_try_alloc(bytes + PAGE);
-    if (memory.at) memory.bytes = bytes;
+    void *at = hs_try_alloc(bytes + PAGE);
+    if (at) keep_memory(at, bytes);
   }
   return memory.at ? (void *)(((uintptr_t)memory.at + PAGE - 1) & ~(uintptr_t)(PAGE - 1)) : NULL;
 }
