@@ -116,8 +116,8 @@ static void loops_share_what_is_dear(void **state) {
   assert_true(hs_ok(emit_dump(unit, "schedule", &b)));
   for (size_t k = 0; k < HS_COUNT(fusions); k++) {
     char name[8], next[8];
-    snprintf(name, sizeof name, "\nk%zu:", k);
-    snprintf(next, sizeof next, "\nk%zu:", k + 1);
+    snprintf(name, sizeof name, "\nk%zu_", k);
+    snprintf(next, sizeof next, "\nk%zu_", k + 1);
     char *from = strstr(hs_buf_cstr(&b), name), *to = from ? strstr(from, next) : NULL;
     assert_non_null(from);
     if (to) *to = 0;
