@@ -15,8 +15,17 @@
 #include "backends/emit/nest.h"
 
 // SHORT: loops of fewer elements do not run in lanes (schedule.c).
-// MOST_PARTS: nodes of the values of a loop around others, all together.
-enum { MOST_WAYS = 16, MOST_NODES = 6000, MOST_PARTS = 1024, SHORT = 4 };
+// FEW: and up to so many elements are straight code when most of them have sources of their own.
+// MOST_PARTS: nodes of the values of a loop around others, all together. MOST_VISITS: nodes looked
+// at for straight code, of which no more than MOST_NODES may remain.
+enum {
+  MOST_WAYS = 16,
+  MOST_NODES = 6000,
+  MOST_PARTS = 1024,
+  MOST_VISITS = 60000,
+  SHORT = 4,
+  FEW = 8
+};
 
 // ---- how many ways ------------------------------------------------------------------------------
 
@@ -246,6 +255,17 @@ static u32 clone(cloner *c, u32 id) {
 
 // ---- stages -------------------------------------------------------------------------------------
 
+// Positions, as bits, at which a guard that depends on a loop of a few elements alone changes.
+static u64 changes(const nest_node *x, u32 var) {
+  u64 at = 0;
+  if (nest_coef(x->e, var) != 1 || x->e->n != 1) return 0;
+  for (int end = 0; end < 2; end++) {
+    i64 p = (end ? x->hi : x->lo) - x->e->c;
+    if (p > 0 && p < 64) at |= 1ull << p;
+  }
+  return at;
+}
+
 // How many values the loop alternates between; 1: none, or too much for this. A short loop over
 // several sources has as many as elements where it is too short for vectors, or around others.
 static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
@@ -253,8 +273,8 @@ static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
   u32 count = 0;
   u8 *seen = hs_calloc(n->nodes.n + 1, 1);
   bool ok = true, guarded = false, alone = true, last = var == st->loops[st->nloops - 1];
-  u64 own = 1ull << n->vars.v[var].loop;
-  i64 extent = n->vars.v[var].hi + 1;
+  u64 own = 1ull << n->vars.v[var].loop, at = 0;
+  i64 extent = n->vars.v[var].hi + 1, most = MOST_NODES;
   for (size_t k = 0; k < st->stores.n && ok; k++) {
     visit_expr(n, st->stores.v[k].e, var, &p);
     ok = p.ways == 1 && reach(n, st->stores.v[k].node, seen, &count) &&
@@ -267,20 +287,28 @@ static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
     if (x->kind != NEST_GUARD || !(x->deps & own)) continue;
     guarded = true;
     alone &= x->deps == own;
+    at |= changes(x, var);
   }
   hs_free(seen);
-  if (extent < SHORT && st->nloops == 1) p.ways = extent;
-  if (!last && alone && extent <= SHORT && count * (u64)extent <= MOST_PARTS) p.ways = extent;
-  return ok && !p.other && extent % p.ways == 0 && count * (u64)p.ways <= MOST_NODES &&
+  bool short_one = extent < SHORT || (extent <= FEW && 2 * __builtin_popcountll(at) >= extent);
+  if (short_one && st->nloops == 1) {
+    p.ways = extent;
+    if (alone) most = MOST_VISITS;
+  } else if (!last && alone && extent <= SHORT && count * (u64)extent <= MOST_PARTS) {
+    p.ways = extent;
+  }
+  return ok && !p.other && extent % p.ways == 0 && (i64)count * p.ways <= most &&
                  (guarded || pays(n, st, var, p.ways))
              ? p.ways
              : 1;
 }
 
-static void stores_of_each(nest *n, nest_stage *st, u32 var, i64 ways, const nest_expr *first) {
+// False, with the stage as it was, when that comes to too many nodes.
+static bool stores_of_each(nest *n, nest_stage *st, u32 var, i64 ways, const nest_expr *first) {
   HS_VEC(nest_store) stores = {0};
-  cloner c = {.n = n, .var = var, .made_size = 4 * MOST_NODES, .first_var = (u32)n->vars.n};
-  while (c.made_size & (c.made_size - 1)) c.made_size += c.made_size & -c.made_size;
+  cloner c = {.n = n, .var = var, .made_size = 1, .first_var = (u32)n->vars.n};
+  size_t before = n->nodes.n;
+  while (c.made_size < 2 * before * (size_t)ways) c.made_size *= 2;
   c.made = hs_alloc(c.made_size * sizeof *c.made);
   for (u32 k = 0; k < c.made_size; k++) c.made[k] = NEST_NONE;
   for (size_t k = 0; k < st->stores.n; k++)
@@ -295,8 +323,14 @@ static void stores_of_each(nest *n, nest_stage *st, u32 var, i64 ways, const nes
       hs_free(c.map);
     }
   hs_free(c.made);
+  if (n->nodes.n - before > MOST_NODES) {
+    n->nodes.n = before;
+    hs_vec_free(&stores);
+    return false;
+  }
   hs_vec_free(&st->stores);
   st->stores.v = stores.v, st->stores.n = stores.n, st->stores.cap = stores.cap;
+  return true;
 }
 
 static bool interleave_loop(nest *n, size_t stage, u32 at) {
@@ -305,12 +339,13 @@ static bool interleave_loop(nest *n, size_t stage, u32 at) {
   i64 ways = ways_of(n, st, var), extent = n->vars.v[var].hi + 1;
   if (ways < 2) return false;
   if (ways == extent) {
-    stores_of_each(n, st, var, ways, nest_const(n, 0));
+    if (!stores_of_each(n, st, var, ways, nest_const(n, 0))) return false;
     memmove(st->loops + at, st->loops + at + 1, (st->nloops - at - 1) * sizeof *st->loops);
     st->nloops--;
   } else {
-    if (!nest_new_loop(n, extent / ways, &j)) return false;
-    stores_of_each(n, st, var, ways, nest_of_var(n, j, ways));
+    if (!nest_new_loop(n, extent / ways, &j) ||
+        !stores_of_each(n, st, var, ways, nest_of_var(n, j, ways)))
+      return false;
     st->loops[at] = j;
     if (at + 1 == st->nloops) st->ways = (u32)ways;
   }
