@@ -592,7 +592,7 @@ static void choose(scatter *s, const hlo_computation *c) {
       work < 4 * SERIAL)
     return;
   s->identity = a->identity;
-  s->copies = HS_MIN(work / HS_MAX(8 * s->elements, 2 * (i64)SERIAL), (i64)32);
+  s->copies = HS_MIN(work / HS_MAX(16 * s->elements, 2 * (i64)SERIAL), (i64)32);
 }
 
 hs_status cpu_scatter_prepare(const hlo_instr *i, cpu_rt *out) {
