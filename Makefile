@@ -41,7 +41,7 @@ LDFLAGS += $(if $(filter asan fuzz,$(VARIANT)),-fsanitize=address$(,)undefined) 
 
 .DEFAULT_GOAL := all
 .SECONDARY:
-.PHONY: all help deps doctor demo check check-all check-built check-passes check-emulated check-gpu asan tsan bench peers fuzz install dist clean format lint arrows unit fuzzers benches compile_commands.json
+.PHONY: all help deps doctor demo check check-all check-built check-passes check-emulated check-gpu asan tsan bench peers fuzz install dist wheel clean format lint arrows unit fuzzers benches compile_commands.json
 
 -include $(B)/config.mk
 # Runtime kernels lean on the vectorizer and on fused multiply-add.
@@ -201,8 +201,11 @@ install: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so  ## into $(DESTDIR)$(
 	install -D -m644 include/hlosh.h $(DESTDIR)$(PREFIX)/include/hlosh.h
 	sed 's|@PREFIX@|$(PREFIX)|' api/libhlosh.pc.in > $(B)/libhlosh.pc
 	install -D -m644 $(B)/libhlosh.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/libhlosh.pc
-	mkdir -p $(SHARE)/hlosh/python && cp -r frontends/jax_plugins $(SHARE)/hlosh/python/
+	for f in frontends/*/*.py frontends/*/*/*.py; do install -D -m644 $$f $(SHARE)/hlosh/python/$${f#frontends/}; done
 dist: $(B)/hlosh $(B)/libhlosh.so $(B)/libpjrt_hlosh.so  ## a tree and an archive that run anywhere with this C library or a newer one, in build/dist
-	@CC="$(CC)" B=$(B) LDFLAGS="$(LDFLAGS)" LIBS="$(LIBS)" sh scripts/dist.sh
+	@CC="$(CC)" B=$(B) LDFLAGS="$(LDFLAGS)" LIBS="$(LIBS)" TREE_ONLY=$(TREE_ONLY) sh scripts/dist.sh
+wheel:  ## that tree with the Python packages of frontends/, for pip, in build/dist (docs/PYTHON.md)
+	@$(MAKE) --no-print-directory VARIANT=$(VARIANT) B=$(B) dist TREE_ONLY=1
+	@python3 scripts/wheel.py $(B)/dist/tree $$(cat $(B)/dist/version) $$(cat $(B)/dist/glibc) $(B)/dist $(XLA_TOOLS)
 clean:  ## removes build/
 	rm -rf build

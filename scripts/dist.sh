@@ -20,7 +20,7 @@ command -v patchelf >/dev/null 2>&1 && command -v xz >/dev/null 2>&1 || sh scrip
 for tool in dpkg-query ldd readelf; do command -v $tool >/dev/null 2>&1 || die "needs $tool: Debian, or a system made from it"; done
 version=$(sed -n 's/.*define HLOSH_VERSION "\(.*\)".*/\1/p' repl/shell/command.h)
 out=$B/dist tree=$B/dist/tree work=$B/dist/work
-rm -rf "$tree" "$work" "$out"/hlosh-* && mkdir -p "$tree/lib" "$work" || exit 1
+rm -rf "$tree" "$work" && for d in "$out"/hlosh-*; do [ ! -d "$d" ] || rm -rf "$d"; done && mkdir -p "$tree/lib" "$work" || exit 1
 
 # ---- LLVM, the part of it that is called ----
 llvm=$(echo "$LIBS" | sed -n 's/.*-Wl,-rpath,\([^ ]*\).*/\1/p')
@@ -106,8 +106,9 @@ hlosh is under the Apache License 2.0. lib/libhlosh-*.so are the work of others;
 where their sources are.$([ -f "$tree/lib/libhlosh-readline.so.8" ] && printf ' With GNU readline, which bin/hlosh uses, the program as a whole is under the GPL-3;\n`make dist EDITLINE=libedit` makes one that is not. The libraries libhlosh.so and libpjrt_hlosh.so do not use it.')
 END
 mv "$tree" "$out/$name" && ln -s "$name" "$tree" || exit 1
-echo "$glibc" >"$out/glibc"
+echo "$glibc" >"$out/glibc" && echo "$version" >"$out/version" || exit 1
 if [ -z "$TREE_ONLY" ]; then
+  rm -f "$out"/hlosh-*.tar.xz
   date=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
   tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$date" -cf - "$name" | xz -6 -T0 >"$out/$name.tar.xz" || die "the archive was not written"
   say "$out/$name.tar.xz: $(du -h --apparent-size "$out/$name.tar.xz" | cut -f1), unpacked $(du -sh --apparent-size "$out/$name" | cut -f1)"

@@ -30,7 +30,8 @@ try "damaged protos (more)" 600 "$B/tests/fuzz_text" --proto --step 17 --flips 4
 # What strangers get.
 if has LLVM; then
   try "the archive of make dist" 900 sh tests/dist.sh
-else skipped "the archive of make dist" "no LLVM"; fi
+  try "the wheel of make wheel" 900 sh tests/wheel.sh
+else skipped "the archive and the wheel" "no LLVM"; fi
 # Other builds.
 try "build under ASan and UBSan" 2400 make -j"$JOBS" VARIANT=asan B=build/asan all unit
 if [ -x build/asan/hlosh ]; then

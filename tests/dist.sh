@@ -8,7 +8,8 @@ here=$PWD
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 fail() { echo "dist: $*"; [ -f "$dir/out" ] && tail -n 25 "$dir/out"; exit 1; }
-for t in patchelf xz dpkg-query; do command -v $t >/dev/null 2>&1 || { echo "no $t"; exit 77; }; done
+command -v dpkg-query >/dev/null 2>&1 || { echo "no dpkg: make dist is for Debian"; exit 77; }
+command -v patchelf >/dev/null 2>&1 && command -v xz >/dev/null 2>&1 || sh scripts/deps.sh --install patchelf xz-utils >"$dir/out" 2>&1 || { echo "no patchelf or no xz"; exit 77; }
 make -s dist B="$B" >"$dir/out" 2>&1 || fail "make dist failed"
 set -- "$B"/dist/hlosh-*.tar.xz
 [ $# = 1 ] && [ -f "$1" ] || fail "not one archive: $*"

@@ -1,8 +1,10 @@
 """hlosh as a platform of JAX: put the folder above `jax_plugins` into PYTHONPATH (or install the wheel) and set
 JAX_PLATFORMS=hlosh.
 
-HLOSH_PJRT_PLUGIN names the library (libpjrt_hlosh.so); else it is looked for beside this file, in build/ of the source tree,
-and in the lib folders of common prefixes. HLOSH_DEVICES=n makes n virtual devices. HLOSH_JOURNAL=DIR keeps every compiled
+Where JAX is not asked for hlosh, nothing changes: an environment may have it installed and go on with its own platform.
+
+HLOSH_PJRT_PLUGIN names the library (libpjrt_hlosh.so); else it is looked for beside this file, in the wheel, in build/ of the source
+tree, and in the lib folders of common prefixes. HLOSH_DEVICES=n makes n virtual devices. HLOSH_JOURNAL=DIR keeps every compiled
 module as a session of the shell."""
 import os
 from pathlib import Path
@@ -15,7 +17,8 @@ def library_path():
     if named:
         return named
     here = Path(__file__).resolve().parent
-    places = [here, *(p / "build" for p in here.parents), *(p / "lib" for p in here.parents), Path("/usr/local/lib"), Path("/usr/lib")]
+    wheel = here.parents[1] / "hlosh" / "tree" / "lib"
+    places = [here, wheel, *(p / "build" for p in here.parents), *(p / "lib" for p in here.parents), Path("/usr/local/lib"), Path("/usr/lib")]
     for place in places:
         if (place / LIBRARY).is_file():
             return str(place / LIBRARY)
@@ -39,7 +42,11 @@ def use_lapack(mlir):
 
 
 def initialize():
-    """Called by JAX when it looks for plug-ins."""
+    """Called by JAX when it looks for plug-ins. It would start each that is registered, and stop when one cannot start, so this
+    one is registered only when it is named."""
+    import jax
+    if "hlosh" not in (jax.config.jax_platforms or "").split(","):
+        return
     from jax._src import xla_bridge
     from jax._src.interpreters import mlir
     xla_bridge.register_plugin("hlosh", priority=500, library_path=library_path(), options={})
