@@ -194,6 +194,15 @@ static hs_status settle(repl_cmd *c, shrink_search *s, u32 before) {
   if (!c->doc && s->pipeline && s->passes.limit >= 0)
     repl_say(c->out, "by: pass %s --limit=%lld\n", s->pipeline, (long long)s->passes.limit);
   else if (!c->doc && s->pipeline) repl_say(c->out, "by: pass %s\n", s->pipeline);
+  hs_buf_printf(&mod->findings,
+                "- shrink: %u instructions instead of %u (%u of %u tries kept); "
+                "in %u of %u runs of what is left: %s\n",
+                hlo_instr_count(again), before, s->kept, s->tried, bad, (u32)PROOFS, s->fault);
+  if (s->pipeline)
+    hs_buf_printf(&mod->findings, "- the passes that it takes: `pass %s", s->pipeline);
+  if (s->pipeline && s->passes.limit >= 0)
+    hs_buf_printf(&mod->findings, " --limit=%lld", (long long)s->passes.limit);
+  if (s->pipeline) hs_buf_puts(&mod->findings, "`\n");
   if (s->out_of_time) repl_note(c->out, "the time was up; shrink again goes on from here");
   c->mod = mod;
   c->m = again;

@@ -31,8 +31,10 @@ typedef struct bisect_trial {
   hlo_tolerance tol;
   // executions per verdict, each of which must be good; 0: one, repeated when it is bad
   u32 tries;
-  double before;  // SLOWER: seconds, BIGGER: bytes, before the pass on trial
-  double now;     // the same, as last judged
+  bool steady;     // a bad verdict of one execution is enough
+  bool unanimous;  // of the last verdict: every execution gave it
+  double before;   // SLOWER: seconds, BIGGER: bytes, before the pass on trial
+  double now;      // the same, as last judged
 } bisect_trial;
 
 // The condition that a word names; false when it names none.
@@ -41,8 +43,9 @@ bool bisect_condition(const char *word, bisect_kind *kind, const char **changes)
 // parsing says.
 bool bisect_is_pipeline(const repl_cmd *, const char *word);
 // Judges t->m. *wrong says why it is bad (hs_alloc'ed, the caller's to free); NULL when it is good.
-// A bad verdict must be given by the majority of several executions; conditions that only inspect
-// the module are judged once. Fails on an interrupt, or when a file cannot be written.
+// A bad verdict must be given by the majority of several executions, unless the fault is known to
+// be steady; conditions that only inspect the module are judged once. Fails on an interrupt, or
+// when a file cannot be written.
 hs_status bisect_judge(bisect_trial *t, char **wrong);
 // Judge a result, or the measure in t->now, that was obtained elsewhere. They return why it is bad
 // (the caller's to free), or NULL, and take no reference.

@@ -119,6 +119,8 @@ void issue_write(repl_cmd *c, const issue *i, bool paths, hs_buf *b) {
                   "looks for fewer.\n\n",
                   hlo_instr_count(i->original));
   put_commands(c, i, b);
+  if (c->mod->findings.n)
+    hs_buf_printf(b, "## What was found out\n\n%s\n", hs_buf_cstr(&c->mod->findings));
   hs_buf_puts(b, "## Expected and actual\n\n");
   put_outcome("expected, by the evaluator on original.hlo", i->expected, "expected/result.npy", b);
   char *who = hs_format("actual, on %s", c->s->be->name);

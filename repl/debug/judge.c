@@ -174,8 +174,9 @@ static hs_status judge_once(bisect_trial *t, char **wrong) {
 // A bad verdict must be given by most of RETRIES runs; with --tries=N each of N runs must be good.
 hs_status bisect_judge(bisect_trial *t, char **wrong) {
   HS_TRY(judge_once(t, wrong));
+  t->unanimous = true;
   if (t->kind == BISECT_INVALID || t->kind == BISECT_BIGGER ||
-      (*wrong ? t->tries != 0 : t->tries <= 1))
+      (*wrong ? t->tries != 0 || t->steady : t->tries <= 1))
     return HS_GOOD;
   u32 tries = t->tries ? t->tries : RETRIES, bad = *wrong != NULL, asked = 1;
   for (; asked < tries && !(t->tries && bad); asked++) {
@@ -190,6 +191,7 @@ hs_status bisect_judge(bisect_trial *t, char **wrong) {
       return s;
     }
   }
+  t->unanimous = !bad || bad == asked;
   if (bad && bad < asked) repl_note(t->c->out, "flaky: bad in %u of %u runs", bad, asked);
   if (!t->tries && 2 * bad <= asked) hs_free(*wrong), *wrong = NULL;
   return HS_GOOD;

@@ -34,7 +34,14 @@ static shrink_case case_of(hlo_module *take) {
 }
 
 // ---- verdicts -----------------------------------------------------------------------------------
-// The first plain words of a message: no names, numbers or quotes.
+// A place in a source file, such as shape_util.cc:1441 with or without a colon behind it.
+static bool is_place(const char *word, size_t n) {
+  const char *colon = memchr(word, ':', n), *dot = memchr(word, '.', n);
+  return dot && colon && dot < colon && isalpha((unsigned char)dot[1]) &&
+         isdigit((unsigned char)colon[1]);
+}
+
+// The first plain words of a message, and places in source files: no names, numbers or quotes.
 static char *likeness_of(const char *text) {
   hs_buf b = {0};
   u32 words = 0;
@@ -42,7 +49,7 @@ static char *likeness_of(const char *text) {
     size_t n = strcspn(p, " \t\n"), letters = 0;
     while (letters < n && isalpha((unsigned char)p[letters])) letters++;
     bool plain = letters > 1 && (letters == n || (letters + 1 == n && strchr(",;:)", p[letters])));
-    if (plain) hs_buf_printf(&b, "%.*s ", (int)letters, p), words++;
+    if (plain || is_place(p, n)) hs_buf_printf(&b, "%.*s ", (int)(plain ? letters : n), p), words++;
     p += n + (p[n] != 0);
   }
   char *out = hs_strdup(hs_buf_cstr(&b));
@@ -296,6 +303,8 @@ hs_status shrink_run(shrink_search *s) {
   if (!s->fault)
     return hs_fail(HS_E_USAGE, "shrink: %s has no such fault: nothing %s", s->best.m->name,
                    s->t.changes);
+  // A fault that every run has shown is asked for once a candidate; the result is judged again.
+  s->t.steady = s->t.unanimous && s->t.kind != BISECT_SLOWER;
   s->judged_s = (double)(hs_now_ns() - s->begin) * 1e-9;
   set->deadline = HS_MAX(LEAST_DEADLINE, DEADLINE_FACTOR * s->judged_s);  // of the worker
   hs_status st = search(s);
