@@ -207,6 +207,8 @@ hs_status cg_emit_interleaved(cg *, const nest_store *s, u32 ways);
 // Emits a reduction group, with all groups that share its loops, and remembers the values of their
 // results.
 hs_status cg_emit_group(cg *, u32 group);
+// Bounds of a reduction whose only loop runs between the values of two nodes (nest_group.from).
+hs_status cg_node_bounds(cg *, const nest_group *, LLVMValueRef *from, LLVMValueRef *to);
 // next = reducer(acc, elem), all accumulators of the group at once.
 hs_status cg_apply(cg *, const nest_group *, const LLVMValueRef *acc, const LLVMValueRef *elem,
                    LLVMValueRef *next);

@@ -144,6 +144,19 @@ static void split_bounds(cg *c, const nest_group *g, LLVMValueRef *from, LLVMVal
   if (n % g->seg_size) *to = cg_clip(c, false, *to, cg_ixc(c, n));
 }
 
+hs_status cg_node_bounds(cg *c, const nest_group *g, LLVMValueRef *from, LLVMValueRef *to) {
+  LLVMValueRef *p;
+  u32 home = c->level;
+  NODE(c, g->from - 1, &p);
+  *from = p[0];
+  NODE(c, g->to - 1, &p);
+  *to = p[0];
+  cg_at_level(c, home);
+  *from = LLVMBuildIntCast2(c->b, *from, c->ix, false, "");
+  *to = LLVMBuildIntCast2(c->b, *to, c->ix, false, "");
+  return HS_GOOD;
+}
+
 static hs_status lane_loop_of_split(cg *c, const reduction *r, u32 bit, LLVMValueRef *acc) {
   u32 U = c->U;
   LLVMValueRef from, to, at;
@@ -201,7 +214,7 @@ static hs_status reduction_loops(cg *c, const reduction *r, u32 depth, LLVMValue
   i64 rest = 1, n = cg_extent(c, var);
   for (u32 k = depth; k < g->nloops && rest <= 64; k++) rest *= cg_extent(c, g->loops[k]);
   // short: unrolled here, so that LLVM needs no unrolling pass
-  if (rest <= 16 && !r->row && !is_split) {
+  if (rest <= 16 && !r->row && !is_split && !g->from) {
     nest_var keep = c->n->vars.v[var];
     c->open_mask |= 1ull << bit;
     c->loop_level[bit] = c->open;
@@ -218,7 +231,8 @@ static hs_status reduction_loops(cg *c, const reduction *r, u32 depth, LLVMValue
   }
   LLVMValueRef from = cg_ixc(c, 0), to = cg_ixc(c, n);
   if (is_split) split_bounds(c, g, &from, &to);
-  HS_TRY(cg_open_loop(c, bit, from, to, 1, false, r->total * r->copies, acc));
+  if (g->from) HS_TRY(cg_node_bounds(c, g, &from, &to));
+  HS_TRY(cg_open_loop(c, bit, from, to, 1, g->from != 0, r->total * r->copies, acc));
   HS_TRY(reduction_loops(c, r, depth + 1, acc));
   (void)cg_close_loop(c, acc);
   return HS_GOOD;

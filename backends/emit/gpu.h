@@ -8,9 +8,11 @@
 // A kernel's parameters are pointers to global memory: every operand leaf in order (tuples are
 // flattened), every result leaf, last the scratch block (there even when scratch_bytes is 0; it may
 // be NULL then). Buffers are dense in physical order as emit.h says, and each starts at a multiple
-// of 256 bytes; a buffer without elements may be anything. Launches are one-dimensional: NAME on
-// `grid` blocks of `block` threads, then, when finish_grid > 0, NAME_finish on finish_grid blocks
-// of finish_block threads with the same parameters. Shared memory is static. Warps have 32 threads.
+// of 256 bytes; a buffer without elements may be anything. Launches are one-dimensional: first
+// those of `before`, then, when grid > 0, NAME on `grid` blocks of `block` threads, then, when
+// finish_grid > 0, NAME_finish on finish_grid blocks of finish_block threads with the same
+// parameters. Launches before have one more, a 64-bit number. Shared memory is static. Warps have
+// 32 threads.
 //
 // What the module of emit_gpu_bitcode contains, so that something else than a GPU can run it:
 // - functions of calling convention ptx_kernel (71), and internal ones that they call; parameters
@@ -37,11 +39,23 @@ typedef struct emit_gpu_options {
   bool verify;    // run LLVM's verifier over the module (tests)
 } emit_gpu_options;
 
+// A launch that comes before the kernel's own: of function NAME and a suffix.
+typedef struct emit_gpu_launch {
+  const char *suffix;  // one of emit_gpu_suffixes
+  u32 part;            // its number there
+  u32 grid, block;
+  u64 number;  // the last parameter
+} emit_gpu_launch;
+enum { EMIT_GPU_SUFFIXES = 4 };
+extern const char *const emit_gpu_suffixes[EMIT_GPU_SUFFIXES];
+
 typedef struct emit_gpu_kernel {
   const hlo_instr *instr;
   emit_kind kind;    // of its schedule
   const char *name;  // a legal PTX identifier; equal kernels have the same; "" when grid is 0
-  u32 grid, block;   // grid 0: nothing to do (every output is empty)
+  u32 nbefore;
+  const emit_gpu_launch *before;
+  u32 grid, block;  // grid 0: no launch; nothing to do (every output is empty) when nbefore is 0
   u32 finish_grid, finish_block;  // finish_grid 0: no second phase
   u32 shared_bytes;               // static shared memory of the larger phase
   i64 scratch_bytes;              // per launch; contents undefined at the start

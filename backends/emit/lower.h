@@ -45,7 +45,8 @@ typedef struct lowering {
   HS_VEC(lower_shared) reduces;
   HS_VEC(lower_frame *) frames;
   u32 depth;
-  bool all;  // nest_lower_all
+  bool all;                  // nest_lower_all
+  const hlo_instr *ordered;  // the scatter whose updates are put in order; NULL: none
   hs_status err;
 } lowering;
 

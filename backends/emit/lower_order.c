@@ -1,12 +1,15 @@
 // lower_order.c — lowering of scatter and sort, where elements go to places that data decides.
 //
-// For targets whose threads must not meet in memory (nest_lower_all). An element of a scatter's
-// result looks through all indices, in order, for the updates that are its own: deterministic with
-// any combiner, and nobody writes what another one writes. An element of a sort counts those that
-// come before it, which is its place: stable, and right for any comparator that is an order. Both
-// are quadratic, so they are refused where that would take minutes.
+// For targets whose threads must not meet in memory (nest_lower_all). A sort becomes an order of
+// the nest, which the target has a way for. A scatter puts its updates in the order of the places
+// that they go to (an order too: of numbers whose high half is the place and whose low half the
+// update), and each element of the result takes those between two bounds, in their own order:
+// deterministic with any combiner, and nobody writes what another one writes. Where windows reach
+// over several places, and where little is to be done, an element looks through all indices
+// instead, which is refused where it would take minutes.
 #include "backends/emit/lower.h"
 
+enum { SHARED_UPDATES = 64 };
 static const double MOST_STEPS = 0x1p38;
 
 static u32 both(nest *n, u32 a, u32 b) {
@@ -79,13 +82,190 @@ static u32 between(lowering *l, u32 v, i64 hi) {
   return ok;
 }
 
+// Where update number `number` lies: the dimensions of the updates that are no part of a window,
+// and the indices' dimensions beside them; extents of one are left out.
+static void update_place(nest *n, const scatter *s, const nest_expr *number, const nest_expr **up,
+                         const nest_expr **id) {
+  i64 below = 1;
+  for (u32 d = s->updates->rank; d-- > 0;)
+    if (!hlo_ints_has(s->window, d)) {
+      i64 e = s->updates->dims[d];
+      up[d] = e == 1 ? nest_const(n, 0) : nest_mod(n, nest_div(n, number, below), e);
+      below *= e;
+    }
+  for (u32 d = 0, at = 0; d < s->updates->rank; d++) {
+    if (hlo_ints_has(s->window, d)) continue;
+    if ((i64)at == s->vector) at++;
+    if (at < s->ids->rank) id[at++] = up[d];
+  }
+}
+
+static i64 starts_in(const scatter *s, i64 d) { return s->to->dims[d] - s->size[d] + 1; }
+
+// The place of an element, or of an update with those values as indices: row-major over the batch
+// dimensions and those that the indices say.
+static const nest_expr *place_of(nest *n, const scatter *s, const nest_expr *const *idx) {
+  const nest_expr *e = nest_const(n, 0);
+  for (u32 b = 0; b < s->batch.n; b++)
+    e = nest_add(n, nest_mul(n, e, s->to->dims[s->batch.v[b]]), idx[s->batch.v[b]]);
+  for (u32 q = 0; q < s->map.n; q++) {
+    i64 most = starts_in(s, s->map.v[q]);
+    e = nest_mul(n, e, most);
+    if (most > 1) e = nest_add(n, e, idx[s->map.v[q]]);
+  }
+  return e;
+}
+
+static u32 u32_const(nest *n, u32 v) { return nest_const_f64(n, HLO_U32, (double)v); }
+
+// Whether windows can be put in order: each covers one place of each dimension that is indexed, or
+// all of it.
+static bool can_order(const lowering *l, const hlo_instr *i, const scatter *s, i64 *places,
+                      i64 *updates) {
+  *places = *updates = 1;
+  for (u32 b = 0; b < s->batch.n; b++)
+    if (!hs_mul_ok(*places, s->to->dims[s->batch.v[b]], places)) return false;
+  for (u32 q = 0; q < s->map.n; q++) {
+    i64 most = starts_in(s, s->map.v[q]);
+    if (most < 1 || (most > 1 && s->size[s->map.v[q]] != 1) || !hs_mul_ok(*places, most, places))
+      return false;
+  }
+  for (u32 d = 0; d < s->updates->rank; d++)
+    if (!hlo_ints_has(s->window, d)) *updates *= s->updates->dims[d];
+  return (!l->n->order || l->ordered == i) && *places < UINT32_MAX && *updates < INT32_MAX &&
+         elements(s->to) * (double)*updates > 1 << 14;
+}
+
+static u32 scratch_buf(nest *n, hlo_dtype t, i64 elements) {
+  nest_buf b = {
+      .dtype = t, .elements = elements, .arg = NEST_BUF_SCRATCH, .offset = n->scratch_bytes};
+  n->scratch_bytes += (elements * (i64)hlo_dtype_storage(t) + 255) / 256 * 256;
+  hs_vec_push(&n->bufs, b);
+  return (u32)n->bufs.n - 1;
+}
+
+// The computation of an order: placeholders for two elements, ACCs before ELEMs.
+static void placeholders(nest *n, nest_group *g, u32 nvalues, const u32 *values) {
+  u32 *all = hs_arena_zalloc(n->a, (2 * (size_t)nvalues + 1) * sizeof *all);
+  *g = (nest_group){.nacc = 1, .acc = all, .elem = all + nvalues, .next = all + 2 * nvalues};
+  for (u32 k = 0; k < nvalues; k++) {
+    hlo_dtype t = n->nodes.v[values[k]].dtype;
+    g->acc[k] = nest_node_add(n, &(nest_node){.kind = NEST_ACC, .dtype = t, .k = k});
+    g->elem[k] = nest_node_add(n, &(nest_node){.kind = NEST_ELEM, .dtype = t, .k = k});
+  }
+}
+
+// The order of the updates: place in the high half, number in the low half. Those that go nowhere
+// come last.
+static bool order_updates(lowering *l, lower_frame *f, const hlo_instr *i, const scatter *s,
+                          i64 places, i64 updates) {
+  nest *n = l->n;
+  u32 nv = (i->noperands - 1) / 2, loop, own = NEST_NONE, place = u32_const(n, 0);
+  const nest_expr *up[HLO_MAX_RANK], *id[HLO_MAX_RANK];
+  if (!nest_new_loop(n, updates, &loop)) return (void)lower_refuse(l, i, "too many loops"), false;
+  const nest_expr *number = nest_of_var(n, loop, 1);
+  update_place(n, s, number, up, id);
+  for (u32 b = 0; b < s->batch.n; b++) {
+    u32 at = nest_node_add(
+        n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = id[s->id_batch.v[b]]});
+    place =
+        nest_op2(n, HLO_MULTIPLY, HLO_U32, place, u32_const(n, (u32)s->to->dims[s->batch.v[b]]));
+    place = nest_op2(n, HLO_ADD, HLO_U32, place, nest_op1(n, HLO_CONVERT, HLO_U32, at));
+  }
+  for (u32 q = 0; q < s->map.n; q++) {
+    i64 most = starts_in(s, s->map.v[q]);
+    if (s->vector < (i64)s->ids->rank) id[s->vector] = nest_const(n, q);
+    nest_val v = lower_value(l, f, hlo_operand(i, nv), 0, s->ids->rank, id, NEST_NONE);
+    if (lower_failed(l)) return false;
+    own = both(n, own, between(l, v.re, most - 1));
+    place = nest_op2(n, HLO_MULTIPLY, HLO_U32, place, u32_const(n, (u32)most));
+    place = nest_op2(n, HLO_ADD, HLO_U32, place,
+                     n->nodes.v[v.re].dtype == HLO_U32 ? v.re
+                                                       : nest_op1(n, HLO_CONVERT, HLO_U32, v.re));
+  }
+  if (own != NEST_NONE) place = nest_select(n, HLO_U32, own, place, u32_const(n, UINT32_MAX));
+  u32 key = nest_op1(n, HLO_CONVERT, HLO_U64, place),
+      last = nest_op1(
+          n, HLO_CONVERT, HLO_U64,
+          nest_node_add(n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = number}));
+  key = nest_op2(n, HLO_SHIFT_LEFT, HLO_U64, key, nest_const_f64(n, HLO_U64, 32));
+  key = nest_op2(n, HLO_OR, HLO_U64, key, last);
+  nest_order *o = HS_NEW(n->a, nest_order);
+  nest_val less;
+  o->along = loop;
+  o->stage.loops[o->stage.nloops++] = loop;
+  u32 keys = scratch_buf(n, HLO_U64, updates);
+  hs_vec_push(&o->stage.stores, ((nest_store){keys, number, key}));
+  placeholders(n, &o->less, 1, &key);
+  (void)nest_compare(n, HLO_DIRECTION_LT, false, HLO_U64, (nest_val){o->less.acc[0], NEST_NONE},
+                     (nest_val){o->less.elem[0], NEST_NONE}, &less);
+  o->less.next[0] = less.re;
+  o->unique = true;
+  o->places = NEST_NONE;
+  o->starts = scratch_buf(n, HLO_U32, places + 1);
+  o->limits = places;
+  n->order = o;
+  l->ordered = i;
+  return true;
+}
+
+static u32 load_at(nest *n, u32 buf, const nest_expr *e) {
+  return nest_node_add(n, &(nest_node){.kind = NEST_LOAD,
+                                       .dtype = n->bufs.v[buf].dtype,
+                                       .e = e,
+                                       .buf = buf,
+                                       .guard = NEST_NONE});
+}
+
+// An element takes its updates from those in order.
+static nest_val ordered_scatter(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
+                                const nest_expr *const *idx, u32 guard, const scatter *s,
+                                nest_val *in, const nest_val *init, const hlo_dtype *types,
+                                i64 updates) {
+  nest *n = l->n;
+  u32 nv = (i->noperands - 1) / 2, loop, own = NEST_NONE;
+  const nest_expr *up[HLO_MAX_RANK], *id[HLO_MAX_RANK], *place = place_of(n, s, idx);
+  nest_val *out = HS_NEW_ARRAY(l->a, nest_val, nv);
+  if (!nest_new_loop(n, updates, &loop)) return lower_refuse(l, i, "too many loops");
+  u32 keys = n->order->stage.stores.v[0].buf, from = load_at(n, n->order->starts, place),
+      to = load_at(n, n->order->starts, nest_add(n, place, nest_const(n, 1))),
+      number = nest_op2(n, HLO_AND, HLO_U64, load_at(n, keys, nest_of_var(n, loop, 1)),
+                        nest_const_f64(n, HLO_U64, (double)UINT32_MAX));
+  number = nest_op1(n, HLO_CONVERT, HLO_U32, number);
+  update_place(n, s, nest_of_var(n, nest_new_value(n, number, 0, updates - 1), 1), up, id);
+  for (u32 d = 0, k = 0; d < s->to->rank; d++) {
+    if (hlo_ints_has(s->batch, d) || hlo_ints_has(s->inserted, d)) continue;
+    bool indexed = hlo_ints_has(s->map, d) && starts_in(s, d) > 1;
+    if (!indexed) own = nest_guard(n, idx[d], 0, s->size[d], own);
+    up[s->window.v[k++]] = indexed || s->size[d] == 1 ? nest_const(n, 0) : idx[d];
+  }
+  for (u32 k = 0; k < nv && !lower_failed(l); k++)
+    in[k] =
+        lower_value(l, f, hlo_operand(i, nv + 1 + k), 0, s->updates->rank, up, both(n, guard, own));
+  if (lower_failed(l)) return LOWER_NONE;
+  lower_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), 1, &loop, NEST_NONE, own, nv, in, init,
+              types, out);
+  if (lower_failed(l)) return LOWER_NONE;
+  // what the results are made of begins with the group: of types that are added up wide, they are
+  // conversions of it
+  for (size_t k = 0; k < n->groups.n; k++)
+    if (n->groups.v[k].nloops == 1 && n->groups.v[k].loops[0] == loop) {
+      n->groups.v[k].from = from + 1, n->groups.v[k].to = to + 1;
+      // many updates for few places: shared among threads, in an order that follows from shapes
+      n->groups.v[k].free_order &= updates / n->order->limits >= SHARED_UPDATES;
+    }
+  for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
+  for (u32 k = 0; k < nv; k++) lower_put(l, f, i, k, rank, idx, guard, out[k]);
+  return out[leaf];
+}
+
 nest_val lower_scatter(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
                        const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   u32 nv = (i->noperands - 1) / 2, loops[NEST_MAX_LOOPS], nloops = 0, own = NEST_NONE;
   scatter s;
   if (!as_is(i, nv) || !describe(i, nv, &s)) return lower_refuse(l, i, "of several precisions");
-  if (elements(s.to) * elements(s.ids) > MOST_STEPS) return lower_refuse(l, i, "too large");
+  i64 places, updates;
   nest_val *in = HS_NEW_ARRAY(l->a, nest_val, 3 * nv), *init = in + nv, *out = in + 2 * nv;
   hlo_dtype *types = HS_NEW_ARRAY(l->a, hlo_dtype, nv);
   const nest_expr *up[HLO_MAX_RANK], *id[HLO_MAX_RANK];
@@ -95,6 +275,11 @@ nest_val lower_scatter(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf
   }
   if (lower_failed(l)) return LOWER_NONE;
   if (s.updates->elements == 0) return init[leaf];
+  if (can_order(l, i, &s, &places, &updates)) {
+    if (!l->n->order && !order_updates(l, f, i, &s, places, updates)) return LOWER_NONE;
+    return ordered_scatter(l, f, i, leaf, rank, idx, guard, &s, in, init, types, updates);
+  }
+  if (elements(s.to) * elements(s.ids) > MOST_STEPS) return lower_refuse(l, i, "too large");
   // dimensions of the updates that are no part of a window
   for (u32 d = 0, at = 0; d < s.updates->rank; d++) {
     if (hlo_ints_has(s.window, d)) continue;
@@ -169,48 +354,63 @@ static u32 less(lowering *l, const hlo_instr *i, const nest_val *a, const nest_v
   return lower_failed(l) ? NEST_NONE : nan_last(l->n, c, v.re, a[0], b[0]);
 }
 
+// Whether elements that neither come before the other have the same bits, for integers.
+static bool plain_compare(const hlo_computation *c) {
+  const hlo_instr *r = c->root;
+  return r->opcode == HLO_COMPARE && hlo_operand(r, 0)->opcode == HLO_PARAMETER &&
+         hlo_operand(r, 1)->opcode == HLO_PARAMETER && hlo_operand(r, 0) != hlo_operand(r, 1) &&
+         (hlo_attr_int(r, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_LT ||
+          hlo_attr_int(r, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_GT);
+}
+
 bool lower_sort(lowering *l, lower_frame *f, const hlo_instr *i) {
   nest *n = l->n;
   if (i->opcode != HLO_SORT) return false;
   const hlo_shape *s = hlo_operand(i, 0)->shape;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  u32 d = dims.n ? (u32)dims.v[0] : s->rank - 1, loop;
+  u32 d = dims.n ? (u32)dims.v[0] : s->rank - 1;
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   if (s->elements == 0) return true;
   if (!c || c->nparams != 2 * i->noperands || s->rank == 0)
     return (void)lower_refuse(l, i, "with this computation"), true;
-  i64 size = s->dims[d];
-  if (elements(s) * (double)size > MOST_STEPS) return (void)lower_refuse(l, i, "too large"), true;
-  const nest_expr **idx, *other[HLO_MAX_RANK], *to[HLO_MAX_RANK];
+  if (s->dims[d] > INT32_MAX || elements(s) > 0x1p36)
+    return (void)lower_refuse(l, i, "too large"), true;
+  const nest_expr **idx;
   size_t stage;
   if (!lower_stage(l, hlo_shape_leaf(i->shape, 0), &stage, &idx)) return true;
-  memcpy(other, idx, s->rank * sizeof *idx);
-  memcpy(to, idx, s->rank * sizeof *idx);
-  nest_val *a = HS_NEW_ARRAY(l->a, nest_val, 2 * i->noperands), *b = a + i->noperands;
+  u32 nvalues = 0, values[2 * NEST_MAX_ACCS];
+  nest_val *a = HS_NEW_ARRAY(l->a, nest_val, 3 * i->noperands), *first = a + i->noperands,
+           *second = first + i->noperands;
+  if (i->noperands > NEST_MAX_ACCS) return (void)lower_refuse(l, i, "too many values"), true;
   for (u32 k = 0; k < i->noperands && !lower_failed(l); k++) {
     if (hlo_operand(i, k)->shape->dtype != hlo_shape_leaf(i->shape, k)->dtype)
       (void)lower_refuse(l, i, "of several precisions");
     else a[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, idx, NEST_NONE);
+    if (lower_failed(l)) return true;
+    values[nvalues++] = a[k].re;
+    if (a[k].im != NEST_NONE) values[nvalues++] = a[k].im;
   }
-  if (size > 1 && !lower_failed(l)) {
-    if (!nest_new_loop(n, size, &loop)) return (void)lower_refuse(l, i, "too many loops"), true;
-    other[d] = nest_of_var(n, loop, 1);
-    for (u32 k = 0; k < i->noperands && !lower_failed(l); k++)
-      b[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, other, NEST_NONE);
-    if (lower_failed(l)) return true;
-    u32 before = less(l, i, b, a), after = less(l, i, a, b);
-    if (lower_failed(l)) return true;
-    const nest_expr *apart = nest_add(n, other[d], nest_mul(n, idx[d], -1));
-    u32 earlier = nest_guard(n, apart, -size, 0, NEST_NONE),
-        tie = nest_op2(n, HLO_AND, HLO_PRED, nest_op1(n, HLO_NOT, HLO_PRED, after), earlier);
-    before = nest_op2(n, HLO_OR, HLO_PRED, before, tie);
-    hlo_dtype count = HLO_S32;
-    nest_val in = {nest_op1(n, HLO_CONVERT, count, before), NEST_NONE},
-             zero = {nest_const_f64(n, count, 0), NEST_NONE}, place;
-    lower_group(l, i, NULL, 1, &loop, NEST_NONE, NEST_NONE, 1, &in, &zero, &count, &place);
-    if (lower_failed(l)) return true;
-    to[d] = nest_of_var(n, nest_new_value(n, place.re, 0, size - 1), 1);
+  for (u32 k = 0; k < i->noperands; k++) lower_store(l, stage, k, idx, a[k]);
+  if (s->dims[d] <= 1) return true;
+  nest_order *o = HS_NEW(n->a, nest_order);
+  placeholders(n, &o->less, nvalues, values);
+  for (u32 k = 0, at = 0; k < i->noperands; k++) {
+    first[k] = (nest_val){o->less.acc[at], NEST_NONE};
+    second[k] = (nest_val){o->less.elem[at++], NEST_NONE};
+    if (a[k].im == NEST_NONE) continue;
+    first[k].im = o->less.acc[at], second[k].im = o->less.elem[at++];
   }
-  for (u32 k = 0; k < i->noperands && !lower_failed(l); k++) lower_store(l, stage, k, to, a[k]);
+  size_t groups = n->groups.n;
+  o->less.next[0] = less(l, i, first, second);
+  if (lower_failed(l)) return true;
+  // a group of its own would stand inside of the comparison
+  if (n->groups.n != groups) return (void)lower_refuse(l, i, "with a reduction"), true;
+  o->along = idx[d]->t[0].var;
+  o->unique = i->noperands == 1 && hlo_dtype_is_integer(s->dtype) && plain_compare(c);
+  o->places = o->unique ? NEST_NONE : scratch_buf(n, HLO_U32, s->elements);
+  o->starts = NEST_NONE;
+  o->stage = n->stages.v[stage];
+  n->stages.n--;  // its stores go with the order
+  n->order = o;
   return true;
 }

@@ -17,6 +17,7 @@ void nest_free(nest *n) {
   if (!n) return;
   for (size_t s = 0; s < n->stages.n; s++) hs_vec_free(&n->stages.v[s].stores);
   for (size_t s = 0; s < n->finish.n; s++) hs_vec_free(&n->finish.v[s].stores);
+  if (n->order) hs_vec_free(&n->order->stage.stores);
   hs_vec_free(&n->vars);
   hs_vec_free(&n->nodes);
   hs_vec_free(&n->groups);
@@ -268,6 +269,7 @@ u64 nest_node_deps(const nest *n, const nest_node *x) {
     const nest_group *g = &n->groups.v[x->group];
     if (g->seg != NEST_NONE) deps |= 1ull << n->vars.v[g->seg].loop;
     if (g->along) deps |= 1ull << n->vars.v[g->along - 1].loop;
+    if (g->from) deps |= n->nodes.v[g->from - 1].deps | n->nodes.v[g->to - 1].deps;
     if (g->cond != NEST_NONE) deps |= n->nodes.v[g->cond].deps & ~g->mask;
     for (u32 k = 0; k < g->nacc; k++)
       deps |= (n->nodes.v[g->in[k]].deps & ~g->mask) | n->nodes.v[g->init[k]].deps;

@@ -113,7 +113,9 @@ typedef struct nest_group {
   i64 seg_size;
   // of a prefix reduction (nest_stage.scan): what the reduction of a part starts from; else NULL
   u32 *start;
-  u32 along;        // of a prefix reduction: the stage's loop (a variable) + 1; else 0
+  u32 along;  // of a prefix reduction: the stage's loop (a variable) + 1; else 0
+  // nodes + 1 whose values its only loop runs between (0: all of it); known when the group begins
+  u32 from, to;
   bool resumes;     // init is what the steps before have come to: never to be left out
   u32 merged_into;  // index of the group whose loops it shares; itself otherwise
   u64 mask;         // own loops
@@ -160,6 +162,20 @@ typedef struct nest_stage {
   i64 chunks;
 } nest_stage;
 
+// What is put in order before the stages run, or as the result: rows of elements, each of several
+// values. Equal elements stay in their order.
+typedef struct nest_order {
+  nest_stage stage;  // over all elements; its stores say where each value of one goes
+  u32 along;         // the loop (a variable) that numbers the elements of a row
+  nest_group less;   // next[0]: whether the element of the ACCs comes before that of the ELEMs
+  bool unique;       // no two elements are equal, or nobody can tell them apart
+  u32 places;        // buffer in scratch: where each element was, u32; NEST_NONE when unique
+  // Buffer of u32 in scratch: for 0 to `limits`, how many elements of the only row, of one u64
+  // value, are below that number shifted left by 32; NEST_NONE: nobody asks.
+  u32 starts;
+  i64 limits;
+} nest_order;
+
 // A result that is an operand with a part of it replaced: its buffer holds the operand's bytes
 // before the kernel runs, and the kernel stores the part only.
 typedef struct nest_update {
@@ -175,6 +191,7 @@ typedef struct nest {
   HS_VEC(nest_stage) stages;  // independent of each other; numbered through by chunks
   HS_VEC(nest_stage) finish;  // second phase, over the partial results in scratch
   HS_VEC(nest_update) updates;
+  nest_order *order;  // NULL: nothing is ordered
   i64 scratch_bytes;
   nest_expr **table;
   u32 table_cap, table_n;

@@ -58,6 +58,13 @@ static void put_stage(hs_buf *b, numbering *m, const nest_stage *s) {
     put_u(b, s->stores.v[k].buf), put_u(b, s->stores.v[k].node), put_expr(b, m, s->stores.v[k].e);
 }
 
+static void put_order(hs_buf *b, numbering *m, const nest_order *o) {
+  put_stage(b, m, &o->stage);
+  put_var(b, m, o->along);
+  put_u(b, o->less.next[0]), put_u(b, o->unique), put_u(b, o->places);
+  put_u(b, o->starts), put_u(b, (u64)o->limits);
+}
+
 void nest_serialize(const nest *n, hs_buf *b) {
   numbering m = {n, hs_alloc((n->vars.n + 1) * sizeof(u32)), 0};
   for (size_t i = 0; i < n->vars.n; i++) m.no[i] = NEST_NONE;
@@ -96,9 +103,11 @@ void nest_serialize(const nest *n, hs_buf *b) {
     put_u(b, (u64)g->seg_size);
     put_u(b, g->monoid);
     for (u32 k = 0; g->start && k < g->nacc; k++) put_u(b, g->start[k]);
-    put_u(b, g->free_order), put_u(b, g->resumes);
+    put_u(b, g->free_order), put_u(b, g->resumes), put_u(b, g->from), put_u(b, g->to);
     put_u(b, g->merged_into);
   }
+  put_u(b, n->order != NULL);
+  if (n->order) put_order(b, &m, n->order);
   put_u(b, n->bufs.n);
   for (size_t i = 0; i < n->bufs.n; i++) {
     const nest_buf *f = &n->bufs.v[i];

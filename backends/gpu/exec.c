@@ -67,33 +67,41 @@ static hs_status run_moves(gpu_program *g, const cpu_moves *m) {
 
 // ---- kernels ------------------------------------------------------------------------------------
 
+static hs_status launch_one(gpu_program *g, cuda_function *f, u32 blocks, u32 threads,
+                            void **params, const char *what) {
+  g->launches++;
+  return gpu_check(
+      g->dev, g->dev->d.launch(f, blocks, 1, 1, threads, 1, 1, 0, g->dev->stream, params, NULL),
+      what);
+}
+
 static hs_status launch(gpu_program *g, const cpu_step *s) {
   const gpu_kernel *x = &g->kernels[s->kernel_index];
-  const cuda_driver *d = &g->dev->d;
   for (u32 k = 0; k < x->k->nupdates; k++) {
     u32 out = s->vals[s->nin + x->k->updates[k].out], in = s->vals[x->k->updates[k].in];
     HS_TRY(copy(g, gpu_address(g, out), gpu_address(g, in), bytes_of(g, out)));
   }
-  if (x->k->grid == 0) return HS_GOOD;
   enum { FEW = 32 };
   cuda_ptr few[FEW];
   void *few_params[FEW];
-  u32 n = s->nvals + 1;
+  u32 n = s->nvals + 2;  // the scratch block, the number of a launch
+  u64 number;
   cuda_ptr *at = n > FEW ? hs_alloc(n * sizeof *at) : few;
   void **params = n > FEW ? hs_alloc(n * sizeof *params) : few_params;
   for (u32 k = 0; k < n; k++) params[k] = &at[k];
+  params[n - 1] = &number;
   for (u32 k = 0; k < s->nvals; k++) at[k] = gpu_address(g, s->vals[k]);
   at[s->nvals] = s->scratch_slot == CPU_NONE ? 0 : g->addr[s->scratch_slot];
-  g->launches += x->k->finish_grid ? 2 : 1;
-  hs_status st = gpu_check(
-      g->dev,
-      d->launch(x->main, x->k->grid, 1, 1, x->k->block, 1, 1, 0, g->dev->stream, params, NULL),
-      s->instr->name);
+  hs_status st = HS_GOOD;
+  for (u32 k = 0; k < x->k->nbefore && hs_ok(st); k++) {
+    const emit_gpu_launch *l = &x->k->before[k];
+    number = l->number;
+    st = launch_one(g, x->before[l->part], l->grid, l->block, params, s->instr->name);
+  }
+  if (hs_ok(st) && x->k->grid)
+    st = launch_one(g, x->main, x->k->grid, x->k->block, params, s->instr->name);
   if (hs_ok(st) && x->k->finish_grid)
-    st = gpu_check(g->dev,
-                   d->launch(x->finish, x->k->finish_grid, 1, 1, x->k->finish_block, 1, 1, 0,
-                             g->dev->stream, params, NULL),
-                   s->instr->name);
+    st = launch_one(g, x->finish, x->k->finish_grid, x->k->finish_block, params, s->instr->name);
   if (n > FEW) hs_free(at), hs_free(params);
   return st;
 }
@@ -216,7 +224,9 @@ static i64 fixed_block(const gpu_program *g, const cpu_block *b) {
 static i64 fixed_launches(const gpu_program *g, const cpu_step *s) {
   if (s->kind == CPU_STEP_COND) return -1;
   if (s->kind != CPU_STEP_WHILE)
-    return s->device ? 1 + (i64)s->kernel->nupdates + (s->kernel->finish_chunks > 0) : -1;
+    return s->device ? (i64)((const emit_gpu_kernel *)s->device)->nbefore + 1 +
+                           (i64)s->kernel->nupdates + (s->kernel->finish_chunks > 0)
+                     : -1;
   i64 n = trips(s), body = n < 0 ? -1 : fixed_block(g, &s->blocks[1]);
   if (body < 0 || (n > 0 && body > MOST_RECORDED / n)) return -1;
   return (i64)s->nin + n * body;

@@ -59,7 +59,7 @@ hs_status gpu_download(gpu_device *, void *to, cuda_ptr from, size_t n);
 // A step's kernel as the device has it.
 typedef struct gpu_kernel {
   const emit_gpu_kernel *k;  // NULL: the step runs on the host
-  cuda_function *main, *finish;
+  cuda_function *before[EMIT_GPU_SUFFIXES], *main, *finish;
 } gpu_kernel;
 
 // A run of steps that is recorded once and launched as one.

@@ -28,7 +28,7 @@ static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
   emit_kernel *e = HS_NEW(&g->arena, emit_kernel);
   *e = (emit_kernel){.instr = i,
                      .kind = k->kind,
-                     .chunks = k->grid,
+                     .chunks = k->grid + k->nbefore,
                      .finish_chunks = k->finish_grid,
                      .scratch_bytes = k->scratch_bytes,
                      .nupdates = k->nupdates,
@@ -81,20 +81,27 @@ static hs_status load_module(gpu_program *g) {
   return s;
 }
 
+static hs_status find_function(gpu_program *g, const char *name, const char *suffix,
+                               cuda_function **out) {
+  char *full = hs_format("%s%s", name, suffix);
+  hs_status s = gpu_check(g->dev, g->dev->d.module_function(out, g->module, full), full);
+  hs_free(full);
+  return s;
+}
+
 static hs_status find_functions(gpu_program *g) {
-  gpu_device *dev = g->dev;
   g->kernels = HS_NEW_ARRAY(&g->arena, gpu_kernel, g->p->kernels.n + 1);
   for (size_t j = 0; j < g->p->kernels.n; j++) {
     gpu_kernel *x = &g->kernels[j];
     x->k = g->p->kernels.v[j]->device;
-    if (!x->k || x->k->grid == 0) continue;
+    if (!x->k || (x->k->grid == 0 && x->k->nbefore == 0)) continue;
     if (!g->module) HS_TRY(load_module(g));
-    GPU_TRY(dev, dev->d.module_function(&x->main, g->module, x->k->name), x->k->name);
-    if (!x->k->finish_grid) continue;
-    char *name = hs_format("%s_finish", x->k->name);
-    hs_status s = gpu_check(dev, dev->d.module_function(&x->finish, g->module, name), name);
-    hs_free(name);
-    HS_TRY(s);
+    for (u32 n = 0; n < x->k->nbefore; n++) {
+      const emit_gpu_launch *l = &x->k->before[n];
+      if (!x->before[l->part]) HS_TRY(find_function(g, x->k->name, l->suffix, &x->before[l->part]));
+    }
+    if (x->k->grid) HS_TRY(find_function(g, x->k->name, "", &x->main));
+    if (x->k->finish_grid) HS_TRY(find_function(g, x->k->name, "_finish", &x->finish));
   }
   return HS_GOOD;
 }

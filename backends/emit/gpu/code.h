@@ -78,11 +78,21 @@ void gpu_unroll(cg *, LLVMValueRef branch);
 // have none, NULL if there are no such.
 hs_status gpu_scan(cg *, const nest_stage *, LLVMValueRef valid);
 
+// ---- sort.c -------------------------------------------------------------------------------------
+// The functions of the nest's order, if it has one, named NAME and emit_gpu_suffixes; *shared: the
+// bytes of shared memory of the largest.
+hs_status gpu_order_parts(cg *, const char *name, u32 buffers, u32 *shared);
+
 // ---- dot.c --------------------------------------------------------------------------------------
 hs_status gpu_squares(cg *, const nest_stage *, const gpu_stage *);  // DOT
 
 // ---- math.c -------------------------------------------------------------------------------------
 LLVMValueRef gpu_math(cg *, hlo_opcode, LLVMValueRef x, LLVMValueRef y);
+
+// ---- kernel.c, used by sort.c -------------------------------------------------------------------
+// Begins a function of a kernel: parameters (numbered: a 64-bit number behind the scratch block),
+// attributes, its thread and block.
+void gpu_begin(cg *, const char *name, u32 buffers, u32 block, bool numbered);
 
 // ---- kernel.c -----------------------------------------------------------------------------------
 typedef struct gpu_job {

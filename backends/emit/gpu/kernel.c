@@ -310,16 +310,18 @@ static void describe(cg *c, u32 buffers) {
   attribute(c, buffers + 1, "hlo-bytes", bytes);
 }
 
-static void begin(cg *c, const char *name, u32 buffers) {
+void gpu_begin(cg *c, const char *name, u32 buffers, u32 block, bool numbered) {
   gpu_code *g = gpu_of(c);
-  LLVMTypeRef *params = hs_alloc((buffers + 1) * sizeof(LLVMTypeRef));
+  LLVMTypeRef *params = hs_alloc((buffers + 2) * sizeof(LLVMTypeRef));
   for (u32 k = 0; k <= buffers; k++) params[k] = c->ptr;
+  params[buffers + 1] = c->i64;
   c->fn = LLVMAddFunction(
-      c->mod, name, LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, buffers + 1, false));
+      c->mod, name,
+      LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, buffers + (numbered ? 2 : 1), false));
   hs_free(params);
   cg_function_attributes(c->ctx, c->fn, 0);
   LLVMSetFunctionCallConv(c->fn, g->target->calling_convention);
-  g->target->kernel(c, c->fn, g->phase->block);
+  g->target->kernel(c, c->fn, block);
   unsigned align = LLVMGetEnumAttributeKindForName("align", 5);
   for (u32 k = 0; k <= buffers; k++)
     LLVMAddAttributeAtIndex(c->fn, k + 1, LLVMCreateEnumAttribute(c->ctx, align, 256));
@@ -342,7 +344,7 @@ static void begin(cg *c, const char *name, u32 buffers) {
 // Each stage has a range of blocks.
 static hs_status function(cg *c, const char *name, u32 buffers) {
   gpu_code *g = gpu_of(c);
-  begin(c, name, buffers);
+  gpu_begin(c, name, buffers, g->phase->block, false);
   LLVMValueRef all = g->block;
   for (size_t k = 0; k < g->phase->nstages; k++) {
     const gpu_stage *s = &g->phase->stages[k];
@@ -389,8 +391,10 @@ hs_status gpu_kernel(LLVMContextRef ctx, LLVMModuleRef mod, const gpu_job *j, u3
   c->target = &thread;
   c->of_target = &g;
   c->contract = j->contract;
-  hs_status s = function(c, j->name, j->buffers);
-  *shared = g.shared_bytes;
+  hs_status s = gpu_order_parts(c, j->name, j->buffers, shared);
+  g.shared_bytes = 0;
+  if (hs_ok(s) && j->phases[0].nstages) s = function(c, j->name, j->buffers);
+  *shared = HS_MAX(*shared, g.shared_bytes);
   if (hs_ok(s) && j->phases[1].nstages) {
     char *second = hs_format("%s_finish", j->name);
     g.phase = &j->phases[1];

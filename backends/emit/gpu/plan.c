@@ -64,6 +64,7 @@ static void visit_group(survey *s, u32 root) {
     const nest_group *g = &s->n->groups.v[k];
     if (g->merged_into != root) continue;
     visit(s, g->cond);
+    if (g->from) visit(s, g->from - 1), visit(s, g->to - 1);
     for (u32 a = 0; a < g->nacc; a++) visit(s, g->in[a]), visit(s, g->init[a]);
   }
 }
@@ -224,6 +225,11 @@ static void points_of(const survey *s, const nest_stage *st, gpu_stage *g) {
     if (!unit_in(n, st->stores.v[k].e, last) || nest_coef(st->stores.v[k].e, last) != 1)
       g->lanes = 1;
   if (s->groups) g->lanes = HS_MIN(g->lanes, 4);
+  for (u32 k = 0; k < n->groups.n && g->lanes > 1; k++) {  // all lanes have the same steps
+    const nest_group *r = &n->groups.v[k];
+    u64 deps = r->from ? n->nodes.v[r->from - 1].deps | n->nodes.v[r->to - 1].deps : 0;
+    if (s->roots[k] && (deps & bit_of(n, last))) g->lanes = 1;
+  }
   if (g->lanes > 1) g->lanes = halved(g->lanes, extent(n, last));
   while (g->lanes > 1 && points / g->lanes < (s->groups ? ALL_THREADS / 2 : 16384)) g->lanes /= 2;
   g->items = points / g->lanes;
@@ -265,6 +271,7 @@ static void team_of(const survey *s, const nest_stage *st, gpu_stage *g, u32 *bl
     const nest_group *r = &n->groups.v[k];
     steps = HS_MAX(steps, steps_of(n, k));
     g->lanes = halved(g->lanes, extent(n, r->loops[r->nloops - 1]));
+    if (r->from) g->lanes = 1;
     if (r->seg != NEST_NONE && r->nloops == 1) g->lanes = halved(g->lanes, r->seg_size);
   }
   if (full & ~g->rows) {
@@ -428,9 +435,37 @@ static emit_kind stage_kind(const nest *n, const gpu_phase *p, size_t k) {
   return mask_of(n, p->of[k].nloops, p->of[k].loops) & ~g->rows ? EMIT_ROW_WISE : EMIT_ROW_REDUCE;
 }
 
+// ---- orders -------------------------------------------------------------------------------------
+u32 gpu_order_log(i64 n) {
+  u32 k = 0;
+  while (k < 62 && (1ll << k) < n) k++;
+  return k;
+}
+
+gpu_order gpu_plan_order(const nest *n) {
+  const nest_order *o = n->order;
+  gpu_order p = {0};
+  if (!o) return p;
+  p.rows = 1;
+  p.size = extent(n, o->along);
+  for (u32 k = 0; k < o->stage.nloops; k++)
+    if (o->stage.loops[k] != o->along) p.rows *= extent(n, o->stage.loops[k]);
+  p.bytes = o->unique ? 0 : 4;
+  for (size_t k = 0; k < o->stage.stores.n; k++)
+    p.bytes += (u32)hlo_dtype_storage(n->nodes.v[o->stage.stores.v[k].node].dtype) <= 2
+                   ? 4
+                   : (u32)hlo_dtype_storage(n->nodes.v[o->stage.stores.v[k].node].dtype);
+  u32 most = 2048;
+  while (most * p.bytes > GPU_SHARED_BYTES) most /= 2;
+  p.several = p.size > (i64)most;
+  p.tile = p.several ? most : 1u << gpu_order_log(p.size);
+  p.each = HS_MAX(HS_MIN(most, 2 * GPU_ORDER_THREADS) / p.tile, 1);
+  return p;
+}
+
 void gpu_plan(nest *n, u32 sm, gpu_phase phases[2]) {
   for (size_t k = 0; k < n->stages.n; k++) n->stages.v[k].vector = false;
-  if (n->stages.n == 1 && n->finish.n == 0 && !n->stages.v[0].scan) {
+  if (n->stages.n == 1 && n->finish.n == 0 && !n->stages.v[0].scan && !n->order) {
     i64 splits = splits_wanted(n, &n->stages.v[0], sm);
     if (splits >= 2) (void)nest_split_reduction(n, 0, splits, 0);
   }
@@ -456,7 +491,17 @@ static bool expr_fits(const nest *n, const nest_expr *e, i64 factor) {
   return true;
 }
 
+static bool order_fits(const nest *n) {
+  gpu_order o = gpu_plan_order(n);
+  if (!o.rows) return true;
+  for (size_t k = 0; k < n->order->stage.stores.n; k++)
+    if (!expr_fits(n, n->order->stage.stores.v[k].e, 1)) return false;
+  return o.rows * (1ll << gpu_order_log(o.size)) < INT32_MAX / 2 &&
+         n->order->limits < INT32_MAX / 2;
+}
+
 bool gpu_plan_fits32(const nest *n, const gpu_phase phases[2]) {
+  if (!order_fits(n)) return false;
   for (size_t k = 0; k < n->nodes.n; k++) {
     const nest_node *x = &n->nodes.v[k];
     if (x->e && !expr_fits(n, x->e, 1)) return false;
@@ -477,13 +522,19 @@ bool gpu_plan_fits32(const nest *n, const gpu_phase phases[2]) {
 }
 
 // ---- what people see ----------------------------------------------------------------------------
-emit_kind gpu_plan_kind(const gpu_phase phases[2]) {
-  return phases[0].nstages == 0   ? EMIT_EMPTY
+emit_kind gpu_plan_kind(const nest *n, const gpu_phase phases[2]) {
+  return n->order                 ? EMIT_ORDER
+         : phases[0].nstages == 0 ? EMIT_EMPTY
          : phases[0].nstages == 1 ? phases[0].of[0].kind
                                   : EMIT_SEVERAL;
 }
 
 void gpu_plan_print(const nest *n, const gpu_phase phases[2], hs_buf *b) {
+  if (n->order) {
+    gpu_order o = gpu_plan_order(n);
+    hs_buf_printf(b, "first: %lld rows of %lld put in order, in tiles of %u\n", (long long)o.rows,
+                  (long long)o.size, o.tile);
+  }
   static const char *const forms[] = {"a thread per item", "teams", "tiles", "squares"};
   for (u32 p = 0; p < 2; p++)
     for (size_t k = 0; k < phases[p].nstages; k++) {

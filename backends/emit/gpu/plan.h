@@ -47,6 +47,25 @@ typedef struct gpu_stage {
   u32 first, grid;     // its blocks
 } gpu_stage;
 
+// How elements are put in order: squares of a network of comparisons. A tile lies in shared memory,
+// and is a part of a row, or some whole rows.
+typedef struct gpu_order {
+  i64 rows, size;  // of elements; 0 rows: nothing is ordered
+  u32 tile, each;  // elements of a tile and row, a power of two; rows of a tile
+  u32 bytes;       // of an element
+  bool several;    // rows have several tiles
+} gpu_order;
+// The launches that make it: tiles sorted; pairs further apart than a tile; what is left in tiles;
+// the bounds that are asked for.
+typedef enum gpu_order_part {
+  GPU_ORDER_SORT,
+  GPU_ORDER_STEP,
+  GPU_ORDER_TILE,
+  GPU_ORDER_STARTS
+} gpu_order_part;
+#define GPU_ORDER_PARTS 4
+#define GPU_ORDER_THREADS 256
+
 // One launch.
 typedef struct gpu_phase {
   size_t nstages;
@@ -60,9 +79,13 @@ typedef struct gpu_phase {
 // capability has, nothing from the number of processors.
 void gpu_plan(nest *, u32 sm, gpu_phase phases[2]);
 void gpu_plan_print(const nest *, const gpu_phase phases[2], hs_buf *);  // `dump schedule`
-emit_kind gpu_plan_kind(const gpu_phase phases[2]);
+emit_kind gpu_plan_kind(const nest *, const gpu_phase phases[2]);
 // Whether all indices and numbers of threads fit in 31 bits.
 bool gpu_plan_fits32(const nest *, const gpu_phase phases[2]);
+
+// Elements and tiles of the nest's order; their types of shared memory are those of its values.
+gpu_order gpu_plan_order(const nest *);
+u32 gpu_order_log(i64 n);  // the least k with 2^k >= n
 
 // ---- plan_dot.c ---------------------------------------------------------------------------------
 // Whether the stage, with this one reduction, is a product of two sides; fills in form and squares.

@@ -249,7 +249,7 @@ bool gpu_find_dot(const nest *n, const nest_stage *st, u32 root, u32 sm, gpu_sta
   const nest_group *g = &n->groups.v[root];
   finder f = {.n = n, .st = st, .g = g};
   i64 size;
-  if (!g->free_order || g->resumes || g->nloops == 0 || st->nloops < 2 ||
+  if (!g->free_order || g->resumes || g->from || g->nloops == 0 || st->nloops < 2 ||
       (g->monoid != HLO_ADD && g->monoid != HLO_OP_INVALID) || g->nacc > 2 ||
       steps_of(n, g) < LEAST_STEPS)
     return false;

@@ -26,7 +26,12 @@ hs_status gpu_team_open(cg *c, const nest_group *g, u32 ncarry, LLVMValueRef *ca
   steps /= k->stage->lanes;
   LLVMValueRef all = cg_ixc(c, steps), from = NULL;
   bool known = g->seg == NEST_NONE;
-  if (g->seg != NEST_NONE) {  // a part of the first loop
+  if (g->from) {
+    LLVMValueRef to;
+    HS_TRY(cg_node_bounds(c, g, &from, &to));
+    all = LLVMBuildNSWSub(c->b, to, from, "");
+    known = false;
+  } else if (g->seg != NEST_NONE) {  // a part of the first loop
     i64 n = cg_extent(c, g->loops[0]), each = steps / (g->nloops > 1 ? n : 1);
     LLVMValueRef to;
     from =

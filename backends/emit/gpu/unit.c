@@ -39,6 +39,36 @@ hs_status emit_gpu_unit_new(const emit_gpu_options *o, emit_gpu_unit **out) {
   return HS_GOOD;
 }
 
+// ---- launches before ----------------------------------------------------------------------------
+const char *const emit_gpu_suffixes[EMIT_GPU_SUFFIXES] = {"_sort", "_step", "_tile", "_starts"};
+
+typedef HS_VEC(emit_gpu_launch) launches;
+
+static void add_launch(launches *l, gpu_order_part part, i64 grid, u64 number) {
+  hs_vec_push(
+      l, ((emit_gpu_launch){emit_gpu_suffixes[part], part, (u32)grid, GPU_ORDER_THREADS, number}));
+}
+
+// Sorted tiles are merged two by two: the first pairs from both ends, then ever closer, the last of
+// them in tiles.
+static void order_launches(const nest *n, launches *l) {
+  gpu_order o = gpu_plan_order(n);
+  if (!o.rows) return;
+  i64 tiles =
+      o.several ? o.rows * ((o.size + o.tile - 1) / o.tile) : (o.rows + o.each - 1) / o.each;
+  u32 tile = gpu_order_log(o.tile), all = gpu_order_log(o.size);
+  add_launch(l, GPU_ORDER_SORT, tiles, 0);
+  for (u32 s = tile + 1; o.several && s <= all; s++) {
+    i64 pairs = (o.rows << (all - 1));
+    for (u32 h = s; h-- > tile;)
+      add_launch(l, GPU_ORDER_STEP, (pairs + GPU_ORDER_THREADS - 1) / GPU_ORDER_THREADS,
+                 h | (u64)(h == s - 1) << 8);
+    add_launch(l, GPU_ORDER_TILE, tiles, 0);
+  }
+  if (n->order->starts != NEST_NONE)
+    add_launch(l, GPU_ORDER_STARTS, (n->order->limits + GPU_ORDER_THREADS) / GPU_ORDER_THREADS, 0);
+}
+
 static void body_free(gpu_body *b, bool constants) {
   if (constants) emit_free_constants(b->n);
   nest_free(b->n);
@@ -56,6 +86,7 @@ static const char *body_name(emit_gpu_unit *u, gpu_body *b, const char *of) {
   if (!isalpha((unsigned char)name[0])) name[0] = 'k';
   bool taken = false;
   for (size_t k = 0; k < u->bodies.n && !taken; k++) taken = !strcmp(u->bodies.v[k]->name, name);
+  for (u32 k = 0; k < EMIT_GPU_SUFFIXES; k++) taken |= strstr(name, emit_gpu_suffixes[k]) != NULL;
   // with a number that no other name ends in after two underscores
   if (taken || strstr(name, "__") || strstr(name, "_finish") || strstr(name, "_shared"))
     (void)snprintf(name + n, 16, "__%zu", u->bodies.n);
@@ -96,14 +127,21 @@ hs_status emit_gpu_add(emit_gpu_unit *u, const hlo_instr *i, const emit_gpu_kern
     hs_free(b);
     return s;
   }
-  nest_simplify(b->n);
+  if (!b->n->order) nest_simplify(b->n);
   gpu_plan(b->n, u->options.sm, b->phases);
   nest_serialize(b->n, &b->key);
   hs_buf_put(&b->key, (const char *)&b->buffers, sizeof b->buffers);
   b->hash = hs_hash_bytes(b->key.p, b->key.n, 0);
   emit_gpu_kernel *k = HS_NEW(&u->arena, emit_gpu_kernel);
   k->instr = i;
-  k->kind = gpu_plan_kind(b->phases);
+  k->kind = gpu_plan_kind(b->n, b->phases);
+  launches before = {0};
+  order_launches(b->n, &before);
+  k->nbefore = (u32)before.n;
+  emit_gpu_launch *all = HS_NEW_ARRAY(&u->arena, emit_gpu_launch, before.n + 1);
+  if (before.n) memcpy(all, before.v, before.n * sizeof *all);
+  k->before = all;
+  hs_vec_free(&before);
   k->name = "";
   k->grid = b->phases[0].grid, k->block = b->phases[0].block;
   k->finish_grid = b->phases[1].grid, k->finish_block = b->phases[1].block;
@@ -117,7 +155,7 @@ hs_status emit_gpu_add(emit_gpu_unit *u, const hlo_instr *i, const emit_gpu_kern
     if (u->bodies.v[e]->hash == b->hash && u->bodies.v[e]->key.n == b->key.n &&
         !memcmp(u->bodies.v[e]->key.p, b->key.p, b->key.n))
       same = u->bodies.v[e];
-  if (same || k->grid == 0) {
+  if (same || (k->grid == 0 && k->nbefore == 0)) {
     body_free(b, false);
     b = same;
   } else {

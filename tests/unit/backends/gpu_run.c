@@ -50,12 +50,13 @@ static void add(double ulp, bool wide, const char *text) {
   hs_vec_push(&kernels, k);
 }
 
-static void launch(const char *name, u32 grid, u32 block, const kbufs *b) {
-  void *params[34];
+static void launch(const char *name, u32 grid, u32 block, u64 number, const kbufs *b) {
+  void *params[35];
   const emu_kernel *k = emu_module_kernel(module, name);
   assert_non_null(k);
   for (u32 n = 0; n < b->n; n++) params[n] = (void *)(uintptr_t)&b->p[n];
   params[b->n] = (void *)(uintptr_t)&b->scratch;
+  params[b->n + 1] = &number;
   hs_status s = emu_launch(k, device, &(emu_grid){.blocks = {grid, 1, 1}, .threads = {block, 1, 1}},
                            params, NULL);
   if (hs_ok(s)) return;
@@ -68,10 +69,15 @@ static void run_launches(const void *kernel, const kbufs *b) {
   for (u32 n = 0; n < b->n; n++)
     if (b->bytes[n]) emu_device_add(device, b->p[n], b->bytes[n]);
   if (b->scratch_bytes) emu_device_add(device, b->scratch, b->scratch_bytes);
-  if (k->grid) launch(k->name, k->grid, k->block, b);
+  for (u32 n = 0; n < k->nbefore; n++) {
+    char *name = hs_format("%s%s", k->name, k->before[n].suffix);
+    launch(name, k->before[n].grid, k->before[n].block, k->before[n].number, b);
+    hs_free(name);
+  }
+  if (k->grid) launch(k->name, k->grid, k->block, 0, b);
   if (k->finish_grid) {
     char *name = hs_format("%s_finish", k->name);
-    launch(name, k->finish_grid, k->finish_block, b);
+    launch(name, k->finish_grid, k->finish_block, 0, b);
     hs_free(name);
   }
   for (u32 n = 0; n < b->n; n++)
@@ -379,15 +385,54 @@ static void scatters(void **state) {
       " ROOT r = f32[4,20] scatter(o, i, u), update_window_dims={}, inserted_window_dims={1},"
       " scatter_dims_to_operand_dims={1}, input_batching_dims={0},"
       " scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=add",
+      // updates put in order first; many for each place
+      "o = f32[20] parameter(0)\n i = s8[3000,1] parameter(1)\n u = f32[3000] parameter(2)\n"
+      " ROOT r = f32[20] scatter(o, i, u), update_window_dims={}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add",
+      "o = f32[100] parameter(0)\n i = u8[3000,1] parameter(1)\n u = f32[3000] parameter(2)\n"
+      " ROOT r = f32[100] scatter(o, i, u), update_window_dims={}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=set",
+      "o = f32[100,40] parameter(0)\n i = s8[30,20] parameter(1)\n"
+      " u = f32[30,20,36] parameter(2)\n"
+      " ROOT r = f32[100,40] scatter(o, i, u), update_window_dims={2}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=2, to_apply=add",
+      "o = f32[70,64,90] parameter(0)\n i = s8[50,2] parameter(1)\n"
+      " u = f32[50,1,64] parameter(2)\n"
+      " ROOT r = f32[70,64,90] scatter(o, i, u), update_window_dims={1,2},"
+      " inserted_window_dims={2}, scatter_dims_to_operand_dims={2,0}, index_vector_dim=1,"
+      " to_apply=set",
+      "o = bf16[64,64] parameter(0)\n i = s32[64,2] parameter(1)\n"
+      " u = bf16[64,1,64] parameter(2)\n"
+      " ROOT r = bf16[64,64] scatter(o, i, u), update_window_dims={1,2},"
+      " inserted_window_dims={}, scatter_dims_to_operand_dims={0,1}, index_vector_dim=1,"
+      " to_apply=addb",
+      "o = f32[4,200] parameter(0)\n i = u8[4,100,1] parameter(1)\n"
+      " u = f32[4,100] parameter(2)\n"
+      " ROOT r = f32[4,200] scatter(o, i, u), update_window_dims={}, inserted_window_dims={1},"
+      " scatter_dims_to_operand_dims={1}, input_batching_dims={0},"
+      " scatter_indices_batching_dims={0}, index_vector_dim=2, to_apply=add",
   };
   for (size_t k = 0; k < HS_COUNT(entries); k++) {
     char *text = hs_format("HloModule m\n" SUM MAX "set { a = f32[] parameter(0)\n"
-                           " ROOT b = f32[] parameter(1) }\nENTRY e { %s }\n",
+                           " ROOT b = f32[] parameter(1) }\naddb { a = bf16[] parameter(0)\n"
+                           " b = bf16[] parameter(1)\n ROOT c = bf16[] add(a, b) }\n"
+                           "ENTRY e { %s }\n",
                            entries[k]);
     add(200, false, text);
     hs_free(text);
   }
+  add(200, false,
+      "HloModule m\n" SUM "f { i = u8[500,1] parameter(0)\n u = f32[500,16] parameter(1)\n"
+      " z = f32[] constant(0)\n o = f32[200,16] broadcast(z), dimensions={}\n"
+      " s = f32[200,16] scatter(o, i, u), update_window_dims={1}, inserted_window_dims={0},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add\n"
+      " ROOT r = f32[200,16] negate(s) }\nENTRY e { i = u8[500,1] parameter(0)\n"
+      " u = f32[500,16] parameter(1)\n ROOT r = f32[200,16] fusion(i, u), kind=kLoop, calls=f }\n");
   run_all();
+  hs_buf plan = {0};
+  assert_true(hs_ok(emit_gpu_dump(gpu, "schedule", &plan)));
+  assert_non_null(strstr(hs_buf_cstr(&plan), "put in order"));
+  hs_buf_free(&plan);
 }
 
 // The gradient of a pooling: windows that overlap, padded ones, and a tie for the first.
@@ -431,7 +476,59 @@ static void sorts(void **state) {
       "HloModule m\ng { a = s32[] parameter(0)\n b = s32[] parameter(1)\n"
       " ROOT c = pred[] compare(a, b), direction=LT }\nENTRY e { o = s32[40,30] parameter(0)\n"
       " ROOT r = s32[40,30] sort(o), dimensions={0}, is_stable=true, to_apply=g }\n");
+  // rows of several tiles, one of them not full; short rows that share one
+  add(0, true,
+      "HloModule m\ng { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+      " x = s32[] parameter(2)\n y = s32[] parameter(3)\n"
+      " ROOT c = pred[] compare(a, b), direction=LT }\n"
+      "ENTRY e { o = f32[2,9001] parameter(0)\n i = s32[2,9001] parameter(1)\n"
+      " ROOT r = (f32[2,9001], s32[2,9001]) sort(o, i), dimensions={1}, is_stable=true,"
+      " to_apply=g }\n");
+  add(0, true,
+      "HloModule m\ng { a = u8[] parameter(0)\n b = u8[] parameter(1)\n"
+      " ROOT c = pred[] compare(a, b), direction=GT }\nENTRY e { o = u8[4100] parameter(0)\n"
+      " ROOT r = u8[4100] sort(o), dimensions={0}, to_apply=g }\n");
+  add(0, true,
+      "HloModule m\ng { a = s16[] parameter(0)\n b = s16[] parameter(1)\n"
+      " x = c64[] parameter(2)\n y = c64[] parameter(3)\n"
+      " ROOT c = pred[] compare(a, b), direction=LT }\n"
+      "ENTRY e { o = s16[333,5] parameter(0)\n i = c64[333,5] parameter(1)\n"
+      " ROOT r = (s16[333,5], c64[333,5]) sort(o, i), dimensions={1}, is_stable=true,"
+      " to_apply=g }\n");
   run_all();
+}
+
+// A comparison that is no order: some arrangement of the elements, all of them.
+static void no_order(void **state) {
+  (void)state;
+  enum { N = 5000 };
+  const emit_gpu_kernel *k = NULL;
+  hlo_module *m = parsed("HloModule m\ng { a = s32[] parameter(0)\n b = s32[] parameter(1)\n"
+                         " s = s32[] add(a, b)\n t = s32[] constant(3)\n u = s32[] and(s, t)\n"
+                         " z = s32[] constant(1)\n ROOT c = pred[] compare(u, z), direction=LE }\n"
+                         "ENTRY e { o = s32[5000] parameter(0)\n"
+                         " ROOT r = s32[5000] sort(o), dimensions={0}, to_apply=g }\n");
+  assert_true(hs_ok(emit_gpu_add(gpu, m->entry->root, &k)));
+  hs_buf code = {0};
+  assert_true(hs_ok(emit_gpu_bitcode(gpu, &code)));
+  assert_true(
+      hs_ok(emu_module_load(code.p, code.n, &(emu_load_options){.checked = true}, &module)));
+  hs_buf_free(&code);
+  device = emu_device_new();
+  static _Alignas(256) i32 in[N], out[N];
+  static u8 seen[N];
+  void *scratch = NULL;
+  assert_int_equal(posix_memalign(&scratch, 256, (size_t)k->scratch_bytes + 256), 0);
+  for (i32 n = 0; n < N; n++) in[n] = n, out[n] = -1;
+  kbufs b = {.n = 2, .p = {in, out}, .bytes = {sizeof in, sizeof out}};
+  b.scratch = scratch, b.scratch_bytes = (size_t)k->scratch_bytes + 256;
+  run_launches(k, &b);
+  for (u32 n = 0; n < N; n++) {
+    assert_in_range(out[n], 0, N - 1);
+    assert_int_equal(seen[out[n]]++, 0);
+  }
+  free(scratch);
+  hlo_module_free(m);
 }
 
 // From either end, along memory and across it, in one launch and in two.
@@ -520,9 +617,9 @@ static void mathematics(void **state) {
 #define GPU(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      GPU(reductions), GPU(reducers),     GPU(norms),    GPU(transposes), GPU(moves_and_products),
-      GPU(squares),    GPU(convolutions), GPU(scatters), GPU(sorts),      GPU(prefixes),
-      GPU(pools),      GPU(mathematics)};
+      GPU(reductions), GPU(reducers),     GPU(norms),      GPU(transposes), GPU(moves_and_products),
+      GPU(squares),    GPU(convolutions), GPU(scatters),   GPU(sorts),      GPU(no_order),
+      GPU(prefixes),   GPU(pools),        GPU(mathematics)};
   return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
 }
 
