@@ -97,11 +97,19 @@ static hs_status compile(plug_exe *e) {
   const cpu_local_options o = {.few_devices = true};
   hs_status s = cpu_local_compile(e->optimized, &o, &e->program);
   if (hs_ok(s) || (s.err->code != HS_E_UNSUPPORTED && s.err->code != HS_E_NOT_BUILT)) return s;
-  const hlo_eval_options eval = {0};
+  const hlo_eval_options eval = {.peer = &plug_peer};
   hs_status evaluated = hlo_eval_check(e->given, &eval);
   if (hs_ok(evaluated) && e->replicas == 1) return hs_status_drop(s), HS_GOOD;
   hs_status_drop(evaluated);
   return s;
+}
+
+// What is called may go with the caller's handle to the program (JAX keeps Python callbacks so).
+static bool calls_out(const hlo_module *m) {
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c)
+      if (i->opcode == HLO_CUSTOM_CALL && plug_peer.covers(plug_peer.arg, i)) return true;
+  return false;
 }
 
 static void fingerprint(plug_exe *e) {
@@ -160,6 +168,7 @@ static hs_status build(plug_exe *e, hs_str code, hs_str format, bool journal) {
   HS_TRY(describe(e));
   plug_describe_results(e);
   HS_TRY(optimize(e));
+  e->calls_out = calls_out(e->optimized);
   return compile(e);
 }
 

@@ -16,6 +16,7 @@
 //   compile.c    programs: read, optimized, compiled
 //   query.c      what is asked about programs; programs written and read again
 //   execute.c    running: arguments to devices, results to buffers
+//   ffi.c        handlers of custom calls that the user registers
 //   journal.c    HLOSH_JOURNAL: every compiled module as a session
 #ifndef PLUGIN_PLUGIN_H
 #define PLUGIN_PLUGIN_H
@@ -110,6 +111,7 @@ plug_queue *plug_queue_new(void);
 // Runs it after all that was added before, on the queue's thread; at once when that has ended.
 void plug_queue_add(plug_queue *, void (*run)(void *take), void *arg);
 bool plug_queue_is_idle(plug_queue *);  // nothing runs and nothing waits
+bool plug_queue_is_here(plug_queue *);  // the calling thread is the queue's
 void plug_queue_close(plug_queue *);    // when all of it is done
 void plug_queue_drop(plug_queue *);
 
@@ -232,6 +234,7 @@ typedef struct plug_exe {
   hs_buf source;  // serialized: options and the module as it was sent
   hs_buf proto, assignment;
   char fingerprint[40];
+  bool calls_out;       // runs custom calls of the user's, where it is called
   _Atomic u64 last_ns;  // that its last run took; 0: none yet
   // for questions
   int *out_types;
@@ -260,6 +263,10 @@ void plug_describe_results(plug_exe *);
 // Reads, optimizes and compiles; journal: HLOSH_JOURNAL gets it.
 pj_error *plug_build(pj_client *, hs_str code, hs_str format, hs_str options, bool journal,
                      pj_loaded **out);
+
+// ---- ffi.c --------------------------------------------------------------------------------------
+extern const hlo_eval_peer plug_peer;    // custom calls that the user has registered handlers for
+pj_extension *plug_ffi_extension(void);  // called once
 
 // ---- journal.c ----------------------------------------------------------------------------------
 // Writes the module into the journal's folder, when there is one; failures are ignored.

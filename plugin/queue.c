@@ -47,6 +47,13 @@ static void *work(void *arg) {
   return NULL;
 }
 
+bool plug_queue_is_here(plug_queue *q) {
+  pthread_mutex_lock(&q->lock);
+  bool here = q->started && pthread_equal(pthread_self(), q->thread);
+  pthread_mutex_unlock(&q->lock);
+  return here;
+}
+
 bool plug_queue_is_idle(plug_queue *q) { return atomic_load(&q->waiting) == 0; }
 
 void plug_queue_add(plug_queue *q, void (*run)(void *take), void *arg) {

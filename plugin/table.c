@@ -33,6 +33,7 @@ static pj_api table = {
 };
 
 static void fill(void) {
+  table.ext = plug_ffi_extension();
 #define FN(name) table.fn[PJ_##name] = (void *)(uintptr_t)absent_##name;
 #include "backends/pjrt/functions.def"
 #undef FN

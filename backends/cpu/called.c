@@ -12,6 +12,8 @@
 #include "backends/cpu/cpu.h"
 #include "core/analysis/customcall.h"
 
+#include <stdatomic.h>
+
 // Values in this backend's memory have the sizes of their shapes, and are arrays.
 static bool holds_value(const hlo_shape *s) {
   for (u32 k = 0, n = hlo_shape_leaves(s); k < n; k++) {
@@ -21,10 +23,20 @@ static bool holds_value(const hlo_shape *s) {
   return !hlo_shape_is_dynamic(s);
 }
 
+static const hlo_eval_peer *_Atomic peer;
+void cpu_called_by(const hlo_eval_peer *p) { atomic_store(&peer, p); }
+
+static bool is_of_peer(const hlo_instr *i) {
+  const hlo_eval_peer *p = atomic_load(&peer);
+  return p && i->opcode == HLO_CUSTOM_CALL && p->covers(p->arg, i);
+}
+
 cpu_called cpu_called_of(const hlo_instr *i) {
-  if (!hlo_eval_supports(i, NULL) || !holds_value(i->shape)) return CPU_CALLED_NOT;
+  bool theirs = is_of_peer(i);
+  if (!(theirs || hlo_eval_supports(i, NULL)) || !holds_value(i->shape)) return CPU_CALLED_NOT;
   for (u32 k = 0; k < i->noperands; k++)
     if (!holds_value(hlo_operand(i, k)->shape)) return CPU_CALLED_NOT;
+  if (theirs) return CPU_CALLED_LIBRARY;
   switch (i->opcode) {
   case HLO_PARTITION_ID:
   case HLO_REPLICA_ID:
@@ -114,7 +126,8 @@ hs_status cpu_called_run(const hlo_instr *i, u32 replicas, u32 partitions, const
   }
   // an rng gives other numbers each time
   static _Thread_local u64 times;
-  const hlo_eval_options opt = {.rng_seed = times += i->opcode == HLO_RNG};
+  const hlo_eval_options opt = {.rng_seed = times += i->opcode == HLO_RNG,
+                                .peer = atomic_load(&peer)};
   if (hs_ok(st) && n == 1) st = hlo_eval_instr(i, i->noperands, ops[0], &opt, outs);
   else if (hs_ok(st))
     st = hlo_eval_together(i, replicas, partitions, here, (hlo_literal *const *const *)ops, outs);

@@ -40,6 +40,9 @@ typedef enum cpu_called {
   CPU_CALLED_EVALUATOR,  // what this backend has no code for: counted as a fallback
 } cpu_called;
 cpu_called cpu_called_of(const hlo_instr *);
+// Who computes custom calls that hlosh does not know, in this process; NULL: nobody. Must outlive
+// every program. Only a process that is a library's user has one (local.h).
+void cpu_called_by(const hlo_eval_peer *);
 const char *cpu_called_text(cpu_called);
 // Runs it on all devices that are `here` (NULL: all): bufs[d] are device d's operand leaves, then
 // its result leaves, in the layouts of their shapes.

@@ -2,7 +2,8 @@
 //
 // One lock is held while code is generated or runs: the pool of threads, OpenMP's threads and what
 // the libraries keep are one per process. Denormals are flushed while a program runs, as in a
-// worker, and the caller's mode is put back.
+// worker, and the caller's mode is put back. A program that calls its user's code lets go of that
+// lock meanwhile, and keeps its own, which guards its memory.
 #include "backends/cpu/local.h"
 
 #include <pthread.h>
@@ -15,12 +16,14 @@
 #include "backends/cpu/cpu.h"
 
 struct cpu_local {
+  pthread_mutex_t busy;  // held while it runs
   cpu_program *p;
   u32 threads;
   backend_compiled figures;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool inside;  // this thread holds it
 
 #if defined(__x86_64__)
 typedef u32 float_mode;
@@ -48,6 +51,7 @@ static float_mode enter(u32 threads) {
   static bool begun;
   static u32 with;
   pthread_mutex_lock(&lock);
+  inside = true;
   float_mode was = save_mode();
   if (!begun || with != threads) cpu_par_begin(threads);
   else set_mode(was | FLUSH);
@@ -59,8 +63,23 @@ static float_mode enter(u32 threads) {
 // The pool's threads go to sleep by themselves, soon.
 static void leave(float_mode was) {
   set_mode(was);
+  inside = false;
   pthread_mutex_unlock(&lock);
 }
+
+bool cpu_local_pause(void) {
+  if (!inside) return false;
+  set_mode(save_mode() & ~(float_mode)FLUSH);
+  inside = false;
+  pthread_mutex_unlock(&lock);
+  return true;
+}
+void cpu_local_resume(void) {
+  pthread_mutex_lock(&lock);
+  inside = true;
+  set_mode(save_mode() | FLUSH);
+}
+void cpu_local_peer(const hlo_eval_peer *p) { cpu_called_by(p); }
 
 // Whether some instruction is about devices.
 static bool tells_devices_apart(const hlo_module *m) {
@@ -85,6 +104,11 @@ hs_status cpu_local_compile(const hlo_module *m, const cpu_local_options *o, cpu
     hs_free(l);
     return s;
   }
+  pthread_mutexattr_t a;
+  pthread_mutexattr_init(&a);
+  pthread_mutexattr_settype(&a, PTHREAD_MUTEX_ERRORCHECK);
+  pthread_mutex_init(&l->busy, &a);
+  pthread_mutexattr_destroy(&a);
   backend_compiled *f = &l->figures;
   f->compile_ms = (double)(hs_now_ns() - t0) / 1e6;
   f->argument_bytes = (i64)l->p->arg_bytes;
@@ -103,6 +127,8 @@ const backend_compiled *cpu_local_figures(const cpu_local *l) { return &l->figur
 hs_status cpu_local_run(cpu_local *l, const void *const *args, void *const *results) {
   enum { ARGUMENTS = 1 };
   cpu_program *p = l->p;
+  if (pthread_mutex_lock(&l->busy) != 0)
+    return hs_fail(HS_E_RUN, "a program cannot run from a custom call of its own");
   float_mode was = enter(l->threads);
   for (u32 d = 0; d < p->ndevices; d++)
     for (u32 k = 0; k < p->nargs; k++)
@@ -116,6 +142,7 @@ hs_status cpu_local_run(cpu_local *l, const void *const *args, void *const *resu
       if (to) cpu_fetch(p->out_shape[k], to, p->addr_of[d][p->values.v[p->out_value[k]].slot]);
     }
   leave(was);
+  pthread_mutex_unlock(&l->busy);
   return s;
 }
 
@@ -124,5 +151,6 @@ void cpu_local_free(cpu_local *l) {
   pthread_mutex_lock(&lock);
   cpu_program_free(l->p);
   pthread_mutex_unlock(&lock);
+  pthread_mutex_destroy(&l->busy);
   hs_free(l);
 }

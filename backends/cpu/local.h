@@ -25,8 +25,15 @@ u32 cpu_local_devices(const cpu_local *);
 // Figures; owned by the program.
 const backend_compiled *cpu_local_figures(const cpu_local *);
 // Runs it. args[d * n + k]: bytes of leaf k of the arguments of device d, dense and row-major;
-// results likewise, NULL for what nobody wants.
+// results likewise, NULL for what nobody wants. E_RUN for a program that is called from a custom
+// call of its own.
 hs_status cpu_local_run(cpu_local *, const void *const *args, void *const *results);
 void cpu_local_free(cpu_local *);
+// Who computes custom calls that hlosh does not know; must outlive every program.
+void cpu_local_peer(const hlo_eval_peer *);
+// Around what such a peer does: meanwhile other programs may run, and denormals are not flushed.
+// False where no program of this backend is what calls; then it is not resumed.
+bool cpu_local_pause(void);
+void cpu_local_resume(void);
 
 #endif

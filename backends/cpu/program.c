@@ -184,7 +184,10 @@ static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s)
   HS_TRY(add_made(l, i, s));
   if (s->kernel) return HS_GOOD;
   const cpu_rt_kind *rt = cpu_rt_find(i);
-  if (!rt || !rt->first || is_small_in_loop(l, i)) HS_TRY(add_kernel(l, i, &s->kernel));
+  // a kernel of no elements does nothing, which is not what a call with an effect does
+  bool effect = i->opcode == HLO_CUSTOM_CALL && hlo_has_side_effect(i);
+  if (!effect && (!rt || !rt->first || is_small_in_loop(l, i)))
+    HS_TRY(add_kernel(l, i, &s->kernel));
   if (s->kernel) {
     s->kind = CPU_STEP_EMIT;
     s->scratch_bytes = (size_t)s->kernel->scratch_bytes;

@@ -71,7 +71,8 @@ hs_str ev_frontend_value(const hlo_attr *a, const char *key) {
 typedef struct axis_sizes {
   u32 n;
   hs_str name[16];
-  i64 size[16];
+  i64 size[16], devices;
+  hs_str ids;  // "1, 0": the devices in the order of the axes; empty: 0, 1, ...
 } axis_sizes;
 
 // Reads `"name"` at *k, unescaped or with backslashes; leaves *k after it.
@@ -86,31 +87,77 @@ static bool quoted(hs_str s, size_t *k, hs_str *out) {
   return true;
 }
 
-static bool read_mesh(const hlo_module *m, axis_sizes *a) {
+// `{mesh = #sdy.mesh<["x"=2, "y"=4]>, other = #sdy.mesh<[...], device_ids=[1, 0]>}`: the text of
+// one of them.
+static hs_str mesh_text(const hlo_module *m, hs_str name) {
   hs_str v =
       ev_frontend_value(hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES), "xla.sdy.meshes");
-  a->n = 0;
+  for (const char *p = v.p, *end = v.p + v.n; v.n && p + name.n < end; p++) {
+    bool begins = (p == v.p || strchr("{, ", p[-1])) && !memcmp(p, name.p, name.n);
+    const char *at = p + name.n;
+    while (begins && at < end && *at == ' ') at++;
+    if (!begins || at >= end || *at != '=') continue;
+    const char *close = memchr(at, '>', (size_t)(end - at));
+    return (hs_str){at, (size_t)((close ? close : end) - at)};
+  }
+  return (hs_str){NULL, 0};
+}
+
+static bool read_mesh(const hlo_module *m, hs_str mesh, axis_sizes *a) {
+  static const char order[] = "device_ids=[";
+  hs_str v = mesh_text(m, mesh), name;
+  *a = (axis_sizes){.devices = 1};
   size_t k = 0;
   while (k < v.n && v.p[k] != '[') k++;
-  hs_str name;
   while (a->n < HS_COUNT(a->name) && quoted(v, &k, &name)) {
     while (k < v.n && v.p[k] != '=') k++;
     i64 size = 0;
-    for (k++; k < v.n && v.p[k] >= '0' && v.p[k] <= '9'; k++) size = size * 10 + (v.p[k] - '0');
-    if (size < 1) return false;
+    for (k++; k < v.n && v.p[k] >= '0' && v.p[k] <= '9' && size <= EV_MAX_DEVICES; k++)
+      size = size * 10 + (v.p[k] - '0');
+    a->devices *= size;
+    if (size < 1 || a->devices > EV_MAX_DEVICES) return false;
     a->name[a->n] = name;
     a->size[a->n++] = size;
   }
+  const char *ids = v.n ? memmem(v.p, v.n, order, sizeof order - 1) : NULL;
+  if (ids) {
+    ids += sizeof order - 1;
+    a->ids = (hs_str){ids, (size_t)(v.p + v.n - ids)};
+  }
   return a->n > 0;
+}
+
+// at[device]: its number in the order of the mesh's axes.
+static bool place_devices(const axis_sizes *a, u32 n, i64 *at) {
+  for (u32 d = 0; d < n; d++) at[d] = a->ids.n ? -1 : (i64)d;
+  size_t k = 0;
+  for (i64 place = 0; a->ids.n && place < a->devices; place++) {
+    i64 id = 0;
+    while (k < a->ids.n && (a->ids.p[k] < '0' || a->ids.p[k] > '9')) k++;
+    if (k == a->ids.n) return false;
+    for (; k < a->ids.n && a->ids.p[k] >= '0' && a->ids.p[k] <= '9' && id < n; k++)
+      id = id * 10 + (a->ids.p[k] - '0');
+    if (id >= n) return false;
+    at[id] = place;
+  }
+  for (u32 d = 0; d < n; d++)
+    if (at[d] < 0) return false;
+  return true;
 }
 
 // The sharding of value `which` in `#sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>, ...]>`.
 static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 rank, tiling *t) {
   axis_sizes mesh;
-  if (!read_mesh(m, &mesh)) return false;
-  size_t k = 0;
+  i64 at[EV_MAX_DEVICES];
+  size_t k = 0, from;
   for (u32 seen = 0; k < text.n; k++)
     if (text.p[k] == '@' && seen++ == which) break;
+  from = ++k;
+  while (k < text.n && text.p[k] != ',') k++;
+  if (k >= text.n || t->ndevices > EV_MAX_DEVICES ||
+      !read_mesh(m, (hs_str){text.p + from, k - from}, &mesh) ||
+      !place_devices(&mesh, t->ndevices, at))
+    return false;
   while (k < text.n && text.p[k] != '[') k++;
   for (u32 d = 0; d < rank; d++) {
     while (k < text.n && text.p[k] != '{') k++;
@@ -125,7 +172,7 @@ static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 ra
       for (u32 q = axis + 1; q < mesh.n; q++) inner *= mesh.size[q];
       for (u32 dev = 0; dev < t->ndevices; dev++)
         t->coord[dev * rank + d] =
-            t->coord[dev * rank + d] * mesh.size[axis] + (i64)dev / inner % mesh.size[axis];
+            t->coord[dev * rank + d] * mesh.size[axis] + at[dev] / inner % mesh.size[axis];
       while (k < text.n && text.p[k] == ' ') k++;
       if (k < text.n && text.p[k] == '}') break;
     }

@@ -6,12 +6,13 @@
 #include <stdlib.h>
 
 // ---- meshes -------------------------------------------------------------------------------------
-enum { MOST_AXES = 64 };
+enum { MOST_AXES = 64, MOST_DEVICES = 4096 };
 typedef struct mesh {
   u32 n;
   hs_str name[MOST_AXES];
   i64 size[MOST_AXES];
   i64 devices;
+  const i64 *ids;  // of the devices, in the order of the axes; NULL: 0, 1, ...
 } mesh;
 
 static const mlir_op *find_mesh(mlir_reader *R, hs_str name) {
@@ -25,6 +26,26 @@ static const mlir_op *find_mesh(mlir_reader *R, hs_str name) {
   return NULL;
 }
 
+// device_ids=[1, 0]: as many as the mesh has devices, each once.
+static bool read_order(mlir_reader *R, mlir_span s, mesh *m) {
+  const char *at = memmem(s.p, s.n, "device_ids", 10);
+  const char *open = at ? memchr(at, '[', (size_t)(s.p + s.n - at)) : NULL;
+  const char *end = open ? memchr(open, ']', (size_t)(s.p + s.n - open)) : NULL;
+  if (!at) return true;
+  mlir_place was = mlir_enter(R, (mlir_span){open, end ? (size_t)(end - open) + 1 : 0});
+  bool ok = end && m->devices <= MOST_DEVICES && hlo_expect(RX, '[', "before the devices");
+  i64 *ids = HS_NEW_ARRAY(&R->arena, i64, ok ? m->devices : 1), n = 0;
+  for (; ok && hlo_peek(RX) != ']' && n < m->devices; n++) {
+    if (n) ok = hlo_expect(RX, ',', "between devices");
+    ok = ok && hlo_int(RX, &ids[n]) && ids[n] >= 0;
+    for (i64 k = 0; ok && k < n; k++) ok = ids[k] != ids[n];
+  }
+  ok = ok && n == m->devices && hlo_peek(RX) == ']';
+  mlir_leave(R, was);
+  m->ids = ids;
+  return ok || RX->failed || mlir_fail(R, HS_E_ATTR, "a mesh whose order is not of its devices");
+}
+
 // <["x"=2, "y"=4]>
 static bool read_mesh(mlir_reader *R, hs_str name, mesh *m) {
   mlir_span s;
@@ -32,8 +53,6 @@ static bool read_mesh(mlir_reader *R, hs_str name, mesh *m) {
   const mlir_op *op = find_mesh(R, name);
   if (!op || !mlir_get(R, &op->attrs, "mesh", &s))
     return mlir_fail(R, HS_E_NAME, "there is no mesh '@%.*s'", (int)HS_MIN(name.n, 80u), name.p);
-  if (memmem(s.p, s.n, "device_ids", 10))
-    return mlir_fail(R, HS_E_NO_HLO, "a mesh with an order of devices is not converted");
   mlir_place was = mlir_enter(R, s);
   while (RX->p < RX->end && *RX->p != '[') RX->p++;
   bool ok = hlo_expect(RX, '[', "before the axes");
@@ -45,7 +64,8 @@ static bool read_mesh(mlir_reader *R, hs_str name, mesh *m) {
     m->n++;
   }
   mlir_leave(R, was);
-  return ok || RX->failed || mlir_fail(R, HS_E_ATTR, "no mesh of axes and sizes");
+  if (!ok) return RX->failed || mlir_fail(R, HS_E_ATTR, "no mesh of axes and sizes");
+  return read_order(R, s, m);
 }
 
 // "{mesh = #sdy.mesh<["x"=8]>}" of all meshes; empty when there is none.
@@ -121,6 +141,19 @@ static bool read_tiling(mlir_reader *R, mlir_span s, tiling *t) {
   return ok;
 }
 
+// The devices one by one, where the mesh has an order of its own: axes order[0 .. n), the last one
+// fastest.
+static void print_devices(const mesh *m, u32 n, const u32 *order, hs_buf *b) {
+  i64 stride[MOST_AXES], index[MOST_AXES] = {0}, all = 1;
+  for (u32 k = m->n; k-- > 0; all *= m->size[k]) stride[k] = all;
+  for (i64 d = 0; d < m->devices; d++) {
+    i64 at = 0;
+    for (u32 k = 0; k < n; k++) at += index[k] * stride[order[k]];
+    hs_buf_printf(b, "%s%lld", d ? "," : "", (long long)m->ids[at]);
+    for (u32 k = n; k-- > 0 && ++index[k] == m->size[order[k]];) index[k] = 0;
+  }
+}
+
 // {devices=[4,2]<=[2,4]T(1,0) last_tile_dim_replicate}: the devices are those of the mesh, its axes
 // in the order of their use; neighbouring axes that stay neighbours are one.
 static void print_tiling(const tiling *t, hs_buf *b) {
@@ -135,6 +168,10 @@ static void print_tiling(const tiling *t, hs_buf *b) {
     if (used[k] || t->m.size[k] == 1) continue;
     rest *= t->m.size[k];
     order[n++] = k;
+  }
+  if (!t->m.n && t->m.ids) {  // one device and no axes: what is only there
+    hs_buf_printf(b, "{maximal device=%lld}", (long long)t->m.ids[0]);
+    return;
   }
   if (rest == t->m.devices) {
     hs_buf_puts(b, "{replicated}");
@@ -159,6 +196,12 @@ static void print_tiling(const tiling *t, hs_buf *b) {
   for (u32 k = 0; k < t->rank; k++)
     hs_buf_printf(b, "%s%lld", k ? "," : "", (long long)t->tiles[k]);
   if (rest > 1) hs_buf_printf(b, ",%lld", (long long)rest);
+  if (t->m.ids) {
+    hs_buf_putc(b, ']');
+    print_devices(&t->m, n, order, b);
+    hs_buf_puts(b, rest > 1 ? " last_tile_dim_replicate}" : "}");
+    return;
+  }
   hs_buf_puts(b, "]<=[");
   for (u32 p = 0; p < ngroups; p++)
     for (u32 g = 0; g < ngroups; g++)

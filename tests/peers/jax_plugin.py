@@ -125,6 +125,9 @@ def devices():
     want = np.arange(32, dtype=np.float32).reshape(8, 4)
     check("a sharded product", np.array_equal(out, want @ want.T))
     check("its shards", {s.data.shape for s in out.addressable_shards} == {(4, 8)}, {s.data.shape for s in out.addressable_shards})
+    turned = jax.sharding.Mesh(np.array(HLOSH)[[3, 1, 2, 0, 7, 6, 5, 4]], ("i",))
+    backwards = jax.jit(jax.shard_map(lambda a: a + lax.axis_index("i"), mesh=turned, in_specs=P("i"), out_specs=P("i")))
+    check("a mesh in an order of its own", np.array_equal(backwards(x), x + np.arange(16) // 2), backwards(x))
     moved = jax.device_put(jax.device_put(x, HLOSH[0]), HLOSH[5])
     check("between devices", moved.devices() == {HLOSH[5]} and np.array_equal(moved, x))
 
@@ -142,12 +145,41 @@ def questions():
     b = jax.device_put(x, HLOSH[1])
     b.delete()
     check("deleted", b.is_deleted())
-    try:
-        with jax.default_device(HLOSH[0]):
-            jax.jit(lambda x: jax.pure_callback(lambda v: v, x, x))(x)
-        check("a callback", False, "compiled")
-    except Exception as e:  # pylint: disable=broad-except
-        check("a callback", "allback" in str(e), str(e)[:200])
+
+
+def callbacks():
+    """Python called from programs, and a handler of XLA's FFI that the user registers."""
+    import ctypes
+    from jax.experimental import io_callback
+    from jax_plugins.hlosh import callbacks as ours
+    like = lambda v: jax.ShapeDtypeStruct(v.shape, v.dtype)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    order, printed = [], []
+    with jax.default_device(HLOSH[0]):
+        pure = jax.jit(lambda v: jax.pure_callback(np.sin, like(v), v) + 1)
+        check("pure_callback", all(np.allclose(pure(x + k), np.sin(x + k) + 1) for k in range(3)))
+        in_loop = jax.jit(lambda v: lax.fori_loop(0, 5, lambda i, c: jax.pure_callback(lambda a: a + 1, like(c), c), v))
+        check("a callback in a loop", float(in_loop(np.float32(1))) == 6)
+        ordered = jax.jit(lambda v: io_callback(lambda a: (order.append(float(a.sum())), a * 2)[1], like(v), v, ordered=True).sum())
+        check("io_callback", [float(ordered(x)), float(ordered(x + 1))] == [30, 42] and order == [15, 21], order)
+        spoken = jax.jit(lambda v: (jax.debug.callback(lambda a: printed.append(float(a)), v), v * 2)[1])
+        spoken(np.float32(3)).block_until_ready()
+        jax.effects_barrier()
+        check("a callback without results", printed == [3], printed)
+        try:
+            jax.jit(lambda v: jax.pure_callback(lambda a: 1 / 0, like(v), v))(x).block_until_ready()
+            check("an error of a callback", False, "none")
+        except Exception as e:  # pylint: disable=broad-except
+            check("an error of a callback", "division by zero" in str(e), str(e)[:200])
+
+        @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(ours.Frame))
+        def twice(frame):
+            ours.array_over(frame.contents.rets.values[0].contents)[...] = 2 * ours.array_over(frame.contents.args.values[0].contents)
+
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        jax.ffi.register_ffi_target("twice", new(ctypes.cast(twice, ctypes.c_void_p).value, None, None), platform="hlosh")
+        check("a handler", np.array_equal(jax.jit(lambda v: jax.ffi.ffi_call("twice", like(v))(v) + 1)(x), 2 * x + 1))
 
 
 def threads():
@@ -170,7 +202,7 @@ def threads():
     check("threads", not wrong, wrong)
 
 
-for part in (functions, training, devices, questions, threads):
+for part in (functions, training, devices, questions, callbacks, threads):
     try:
         part()
     except Exception as e:  # pylint: disable=broad-except

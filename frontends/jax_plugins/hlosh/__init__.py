@@ -29,16 +29,15 @@ def library_path():
 LAPACK = ("eig", "eigh", "geqp3", "geqrf", "hessenberg", "householder_product", "lu", "ormqr", "schur", "svd", "tridiagonal")
 
 
-def use_lapack(mlir):
-    """Lowers linear algebra as JAX does on CPU."""
-    from jax._src.lax import linalg
+def lower_as_cpu(mlir, module, names):
+    """Lowers the module's primitives of these names as JAX does on CPU."""
     rules = getattr(mlir, "_platform_specific_lowerings", {}).get("cpu", {})
-    for name in LAPACK:
-        primitive = getattr(linalg, name + "_p", None)
+    for name in names:
+        primitive = getattr(module, name + "_p", None)
         entry = rules.get(primitive)
         rule = getattr(entry, "rule", entry)
         if primitive is not None and rule is not None:
-            mlir.register_lowering(primitive, rule, platform="hlosh")
+            mlir.register_lowering(primitive, rule, platform="hlosh", inline=getattr(entry, "inline", True))
 
 
 def initialize():
@@ -47,11 +46,16 @@ def initialize():
     import jax
     if "hlosh" not in (jax.config.jax_platforms or "").split(","):
         return
-    from jax._src import xla_bridge
+    from jax._src import debugging, xla_bridge
     from jax._src.interpreters import mlir
-    xla_bridge.register_plugin("hlosh", priority=500, library_path=library_path(), options={})
+    from jax._src.lax import linalg
+    from jax_plugins.hlosh import callbacks
+    library = library_path()
+    xla_bridge.register_plugin("hlosh", priority=500, library_path=library, options={})
     # JAX donates arguments on platforms that it lists by name
     platforms = getattr(mlir, "_platforms_with_donation", None)
     if isinstance(platforms, list) and "hlosh" not in platforms:
         platforms.append("hlosh")
-    use_lapack(mlir)
+    lower_as_cpu(mlir, linalg, LAPACK)
+    lower_as_cpu(mlir, debugging, ("debug_callback", "debug_print"))
+    callbacks.use_callbacks(library)

@@ -235,6 +235,17 @@ static void test_shardy(void **state) {
           "custom_call_target=\"xla.sdy.LocalToGlobalShape\", custom_call_has_side_effect=true, "
           "frontend_attributes={xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"b\\\"}>\","
           "xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@m, [{\\\"b\\\"}, {}]>]>\"}\n");
+  // a mesh with an order of its own, and one device without axes
+  becomes(" sdy.mesh @m = <[\"a\"=2, \"b\"=2], device_ids=[3, 1, 2, 0]>\n"
+          " sdy.mesh @one = <[], device_ids=[2]>\n"
+          " func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{\"b\"}, "
+          "{}]>}, %b: tensor<8xf32> {sdy.sharding = #sdy.sharding<@one, []>}) -> tensor<8x8xf32> "
+          "{\n return %a : tensor<8x8xf32> }",
+          "Arg_0 = f32[8,8]{1,0} parameter(0), sharding={devices=[2,1,2]3,2,1,0 "
+          "last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@m, "
+          "[{\\\"b\\\"}, {}]>\"}\n"
+          "Arg_1 = f32[8]{0} parameter(1), sharding={maximal device=2}, "
+          "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@one, []>\"}\n");
 }
 
 // Printed, read back as written, and printed again: the same text.
