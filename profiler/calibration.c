@@ -44,7 +44,10 @@ const prof_calibration prof_generic = {
     .widen_s = 3e-9,
     .row_s = 0.06e-9,
     .column_s = 0.08e-9,
+    .against_s = 1e-9,
     .windowed_s = 0.1e-9,
+    .gapped_s = 0.3e-9,
+    .meeting_s = 20e-6,
     .padded_s = 0.3e-9,
     .strided_s = 0.6e-9,
     .indexed_s = 1.5e-9,
@@ -60,10 +63,13 @@ const prof_calibration prof_generic = {
     .pack_s = 0.7e-9,
     .pack_bf16_s = 1.5e-9,
     .vector_product_s = 0.1e-9,
+    .vector_few_s = 0.3e-9,
     .vector_rows_s = 0.1e-9,
     .vector_row_s = 10e-9,
     .stream = {{3, {65536, 1 << 20, 1 << 26}, {50e9, 30e9, 10e9}},
                {3, {65536, 1 << 20, 1 << 26}, {100e9, 60e9, 15e9}}},
+    .fill = {{3, {65536, 1 << 20, 1 << 26}, {40e9, 25e9, 8e9}},
+             {3, {65536, 1 << 20, 1 << 26}, {80e9, 50e9, 12e9}}},
     .product_f32 = {{2, {1e5, 1e8}, {20e9, 80e9}}, {2, {1e5, 1e8}, {20e9, 150e9}}},
     .product_f64 = {{2, {1e5, 1e8}, {10e9, 40e9}}, {2, {1e5, 1e8}, {10e9, 75e9}}},
     .product_bf16 = {{2, {1e5, 1e8}, {10e9, 30e9}}, {2, {1e5, 1e8}, {10e9, 60e9}}},
@@ -78,7 +84,8 @@ const prof_calibration prof_generic = {
     .whole = {{2, {1e4, 1e6}, {1e9, 4e9}}, {2, {1e4, 1e6}, {1e9, 8e9}}},
     .gathers = {{2, {1e5, 1e7}, {200e6, 60e6}}, {2, {1e5, 1e7}, {200e6, 60e6}}},
     .scatters = {{2, {1e5, 1e7}, {100e6, 40e6}}, {2, {1e5, 1e7}, {100e6, 40e6}}},
-    .keys = {{2, {1e4, 1e6}, {250e6, 100e6}}, {2, {1e4, 1e6}, {250e6, 100e6}}},
+    .keys = {{2, {1e4, 1e6}, {350e6, 200e6}}, {2, {1e4, 1e6}, {350e6, 350e6}}},
+    .pairs = {{2, {1e4, 1e6}, {250e6, 100e6}}, {2, {1e4, 1e6}, {250e6, 180e6}}},
     .op_s =
         {
 #define OP(ID, text, arity, x, infer, eval, cost, ...)                             \
@@ -108,8 +115,14 @@ void prof_processor_name(char out[96]) {
 void prof_calibration_key(char out[192], const char *backend, const char *version, u32 threads) {
   char model[96];
   prof_processor_name(model);
-  snprintf(out, 192, "%s, %u threads, backend %.32s, hlosh %.16s", model, threads, backend,
-           version);
+  // what is built to find faults is many times slower
+#if HS_CHECKED || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+  const char *build = ", checked";
+#else
+  const char *build = "";
+#endif
+  snprintf(out, 192, "%s, %u threads, backend %.32s, hlosh %.16s%s", model, threads, backend,
+           version, build);
 }
 
 char *prof_calibration_path(const char *key) {
@@ -125,6 +138,24 @@ char *prof_calibration_path(const char *key) {
   name[n] = 0;
   return cache && *cache ? hs_format("%s/hlosh/calibration/%s.txt", cache, name)
                          : hs_format("%s/.cache/hlosh/calibration/%s.txt", home, name);
+}
+
+// ---- two measurements ---------------------------------------------------------------------------
+static void improve_curve(prof_curve *c, const prof_curve *other) {
+  for (u32 k = 0; k < c->n && k < other->n; k++) c->y[k] = HS_MAX(c->y[k], other->y[k]);
+}
+
+void prof_calibration_improve(prof_calibration *c, const prof_calibration *other) {
+#define FIGURE(name, what) c->name = HS_MIN(c->name, other->name);
+  PROF_FIGURES(FIGURE)
+#undef FIGURE
+#define CURVE(name, what) \
+  for (u32 k = 0; k < 2; k++) improve_curve(&c->name[k], &other->name[k]);
+  PROF_CURVES(CURVE)
+#undef CURVE
+  for (u32 op = 0; op < HLO_OPCODE_COUNT; op++)
+    for (u32 t = 0; t < PROF_TYPE_COUNT; t++)
+      c->op_s[op][t] = HS_MIN(c->op_s[op][t], other->op_s[op][t]);
 }
 
 // ---- text ---------------------------------------------------------------------------------------

@@ -29,7 +29,10 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   FIGURE(widen_s, "element converted from an 8-bit float")                         \
   FIGURE(row_s, "element that is combined along its row")                          \
   FIGURE(column_s, "element that is combined across rows")                         \
+  FIGURE(against_s, "element that is combined against the order of memory")        \
   FIGURE(windowed_s, "element that is combined in a window")                       \
+  FIGURE(gapped_s, "element of a slice with steps inside a loop")                  \
+  FIGURE(meeting_s, "a device at an operation between devices")                    \
   FIGURE(padded_s, "element that is combined in a window, where there is padding") \
   FIGURE(strided_s, "element moved across the order of memory")                    \
   FIGURE(indexed_s, "element read at an index inside a loop")                      \
@@ -45,12 +48,14 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   FIGURE(pack_s, "element of a product's operand that is put in order")            \
   FIGURE(pack_bf16_s, "element of a product's 16-bit operand")                     \
   FIGURE(vector_product_s, "operation of a vector times a matrix")                 \
+  FIGURE(vector_few_s, "operation of a vector times a matrix of three columns")    \
   FIGURE(vector_rows_s, "operation of a matrix times a vector, by rows")           \
   FIGURE(vector_row_s, "row of that")
 
 // CURVE(name, what it is): [0] one thread, [1] all.
 #define PROF_CURVES(CURVE)                                                         \
   CURVE(stream, "bytes/s by bytes moved over and over, half written")              \
+  CURVE(fill, "bytes/s by bytes written over and over")                            \
   CURVE(product_f32, "flop/s by flops of a cubic product")                         \
   CURVE(product_f64, "flop/s by flops of a cubic product")                         \
   CURVE(product_bf16, "flop/s by flops of a cubic product")                        \
@@ -64,7 +69,8 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   CURVE(convolution_grouped, "flop/s by flops, a group per feature")               \
   CURVE(gathers, "slices/s by bytes of the array, a gather of single elements")    \
   CURVE(scatters, "updates/s by bytes of the array, a scatter of single elements") \
-  CURVE(keys, "elements and digits/s by length, a sort by keys")                   \
+  CURVE(keys, "elements and digits/s by length, a sort of keys")                   \
+  CURVE(pairs, "elements and digits/s by length, a sort by keys of two arrays")    \
   CURVE(whole, "elements/s by elements, a reduction of an array to one value")
 
 struct prof_calibration {
@@ -79,6 +85,10 @@ struct prof_calibration {
 #undef CURVE
   double op_s[HLO_OPCODE_COUNT][PROF_TYPE_COUNT];  // an element of an operation in a vector loop
 };
+
+// Takes over what `other`, of the same machine, did better: what runs beside a measurement only
+// makes it worse.
+void prof_calibration_improve(prof_calibration *, const prof_calibration *other);
 
 // What a two-core share of a server with AVX2 takes: used where nothing was measured.
 extern const prof_calibration prof_generic;

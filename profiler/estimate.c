@@ -12,13 +12,18 @@
 // Caches. An operand is found in the smallest cache that held everything touched since it was
 // written or read (LRU stack distance; Mattson et al. 1970), with the computation's own order, one
 // execution after another; it is never more than what is live at the module's peak, because memory
-// is used again. A result goes anywhere within that.
+// is used again. A result goes where something lay that nobody needs any more, the smallest that is
+// large enough; else anywhere within what is live.
+//
+// Devices. On this machine's processor the devices of a module run one after the other, so that its
+// time is of all of them; elsewhere it is one device's share, and the network between them.
 //
 // Overlap. Kernels follow each other. Only a collective between its start and its done runs beside
 // them: the network is a second clock.
 #include <math.h>
 
 #include "core/analysis/customcall.h"
+#include "core/eval/eval.h"
 #include "profiler/calibration.h"
 #include "profiler/collective.h"
 #include "profiler/price.h"
@@ -60,6 +65,12 @@ double prof_estimate_instr(const hlo_instr *i, const prof_device *d) {
 }
 
 // ---- a module -----------------------------------------------------------------------------------
+// Memory that was last touched when the clock of bytes stood at `at`.
+enum { MOST_FREE = 64 };
+typedef struct free_block {
+  double bytes, at;
+} free_block;
+
 typedef struct estimator {
   const prof_device *d;
   prof_options o;
@@ -74,6 +85,11 @@ typedef struct estimator {
   double live;      // bytes that the module has live at its peak
   double now, net;  // clocks of one execution of the computation at hand: kernels, network
   double *arrives;  // by instruction id: when a started collective is done
+  double together;  // devices whose work this processor does, one after the other
+  double *bytes;    // by instruction id: of the memory that it was given, 0: it has none of its own
+  u32 *uses;        // by instruction id: of that memory that are still to come
+  u32 nfree;        // blocks of memory that nobody needs any more
+  free_block free[MOST_FREE];
 } estimator;
 
 static bool is_kernel(const estimator *x, const hlo_instr *i) {
@@ -142,6 +158,43 @@ static void add_copy(const estimator *x, const hlo_instr *i, prof_work *w) {
   w->written += bytes;
 }
 
+// ---- memory that is used again ------------------------------------------------------------------
+static u32 count_uses(const hlo_instr *i) {
+  u32 n = i == i->parent->root;
+  for (const hlo_use *u = i->first_use; u; u = u->next) n++;
+  return n;
+}
+
+// The clock when the block that a new value gets was last touched; -1: none that is free fits.
+static double take_block(estimator *x, double bytes) {
+  u32 best = MOST_FREE;
+  for (u32 k = 0; k < x->nfree; k++)
+    if (x->free[k].bytes >= bytes && (best == MOST_FREE || x->free[k].bytes <= x->free[best].bytes))
+      best = k;
+  if (best == MOST_FREE) return -1;
+  double at = x->free[best].at;
+  x->free[best].bytes -= bytes;
+  if (x->free[best].bytes <= 0) x->free[best] = x->free[--x->nfree];
+  return at;
+}
+
+// One use of that memory less; after the last it is free. With too many blocks the oldest goes.
+static void release(estimator *x, u32 source) {
+  if (!(x->bytes[source] > 0) || !x->uses[source] || --x->uses[source]) return;
+  u32 k = x->nfree < MOST_FREE ? x->nfree++ : 0;
+  for (u32 q = 0; x->nfree == MOST_FREE && q < MOST_FREE; q++)
+    if (x->free[q].at < x->free[k].at) k = q;
+  x->free[k] = (free_block){x->bytes[source], x->touched[source]};
+}
+
+// `i` is another name of its operand's memory.
+static void rename_memory(estimator *x, const hlo_instr *i) {
+  u32 s = x->source[i->id];
+  if (s == i->id || !x->uses[s]) return;
+  x->uses[s] += count_uses(i);
+  if (i->opcode != HLO_GET_TUPLE_ELEMENT) x->uses[s]--;
+}
+
 // Places of the operands and the result, and the clock behind them.
 static u32 find_places(estimator *x, const hlo_instr *i, const prof_work *w, double all,
                        double *clock, prof_place *p) {
@@ -159,15 +212,20 @@ static u32 find_places(estimator *x, const hlo_instr *i, const prof_work *w, dou
     else p[n - 1].bytes += bytes;
     *at = *clock + own;
   }
-  p[n++] = (prof_place){w->written, HS_MAX(reuse, own), true};
+  double result = (double)hlo_shape_bytes(i->shape), at = take_block(x, result);
+  double far = at < 0 ? reuse : HS_MIN(*clock - at + own, reuse);
+  p[n++] = (prof_place){w->written, HS_MAX(far, own), true};
   *clock += own;
   x->touched[i->id] = *clock;
+  x->bytes[i->id] = result;
+  x->uses[i->id] = count_uses(i);
+  for (u32 k = 0; k < i->noperands; k++) release(x, x->source[hlo_operand(i, k)->id]);
   return n;
 }
 
 // Both clocks: kernels one after another, a collective between start and done beside them.
 static void run_on_clocks(estimator *x, const hlo_instr *i, const prof_kernel *k, double *hidden) {
-  if (hlo_op_has(i->opcode, HLO_F_ASYNC) && k->network_s > 0) {
+  if (x->d->family != PROF_CPU && hlo_op_has(i->opcode, HLO_F_ASYNC) && k->network_s > 0) {
     x->net = HS_MAX(x->net, x->now) + k->network_s;
     x->arrives[i->id] = x->net;
     x->now += k->launch_s;
@@ -200,12 +258,29 @@ static void add_total(estimator *x, const prof_kernel *k, double times) {
   x->launches += times >= 1 ? floor(times) : 1;
 }
 
+// Whether devices that run here one after the other have to come together for it.
+static bool is_meeting(const estimator *x, const hlo_instr *i) {
+  return x->together > 1 && (hlo_op_has(i->opcode, HLO_F_COLLECTIVE) ||
+                             (i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_of_devices(i)));
+}
+
+// Of all devices that this processor stands for.
+static void add_devices(const estimator *x, const hlo_instr *i, prof_kernel *k) {
+  k->network_s = is_meeting(x, i) ? x->together * x->d->measured->meeting_s : 0;
+  k->memory_s *= x->together;
+  k->compute_s *= x->together;
+  k->launch_s *= x->together;
+  k->seconds = k->seconds * x->together + k->network_s;
+  if (k->network_s > HS_MAX(k->memory_s, k->compute_s)) k->bound = PROF_NETWORK;
+}
+
 static void add_instr(estimator *x, const hlo_instr *i, double times, double all, double *clock,
                       double *hidden) {
   x->source[i->id] = i->id;
   x->out->times[i->id] = times;
   if (hlo_op_has(i->opcode, HLO_F_FREE)) {
     x->source[i->id] = source_of(x, i, NULL);
+    rename_memory(x, i);
     wait_for(x, i, hidden);
     return;
   }
@@ -216,8 +291,9 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   }
   prof_work w;
   prof_count_work(i, &x->cost[i->id], &w);
-  if (w.free) {
+  if (w.free && !is_meeting(x, i)) {
     x->source[i->id] = source_of(x, i, &w);
+    rename_memory(x, i);
     return;
   }
   add_copy(x, i, &w);
@@ -226,7 +302,8 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   prof_kernel *k = &x->out->kernels[i->id];
   price(&w, x->d, n, p, k);
   k->unknown = w.special == PROF_UNKNOWN;
-  if (w.special == PROF_COLLECTIVE) {
+  if (x->together > 1) add_devices(x, i, k);
+  else if (w.special == PROF_COLLECTIVE) {
     k->network_s = prof_collective_instr(i, x->out->total.devices, x->d);
     k->seconds += k->network_s;
     if (k->network_s > HS_MAX(k->memory_s, k->compute_s)) k->bound = PROF_NETWORK;
@@ -241,6 +318,7 @@ static void add_computation(estimator *x, const hlo_computation *c, double times
   hlo_instr **order = hlo_is_scheduled(c->module) ? NULL : hlo_post_order(c, &a);
   double clock = 0, hidden = 0, all = HS_MIN(x->traffic[c->id], x->live);
   x->now = x->net = 0;
+  x->nfree = 0;
   u32 at = 0;
   for (hlo_instr *i = order ? order[0] : c->first; i && !hs_interrupted();
        i = order ? order[++at] : i->next)
@@ -275,6 +353,8 @@ static hs_status add_computations(estimator *x, const hlo_module *m) {
   x->touched = HS_NEW_ARRAY(&a, double, m->next_instr_id + 1);
   x->arrives = HS_NEW_ARRAY(&a, double, m->next_instr_id + 1);
   x->source = HS_NEW_ARRAY(&a, u32, m->next_instr_id + 1);
+  x->bytes = HS_NEW_ARRAY(&a, double, m->next_instr_id + 1);
+  x->uses = HS_NEW_ARRAY(&a, u32, m->next_instr_id + 1);
   for (u32 k = 0; k < m->next_instr_id; k++) x->touched[k] = -1;
   x->times[m->entry->id] = 1;
   u32 n;
@@ -292,6 +372,17 @@ static hs_status add_computations(estimator *x, const hlo_module *m) {
   return s;
 }
 
+// The devices that this machine's processor runs one after the other; where there are too many to
+// run here, as many as the module says.
+static u32 simulated_devices(const hlo_module *m) {
+  u32 replicas, partitions;
+  bool transfers;
+  hs_status s = hlo_eval_devices(m, NULL, &replicas, &partitions, &transfers);
+  bool known = hs_ok(s);
+  hs_status_drop(s);
+  return known ? replicas * partitions : prof_module_devices(m);
+}
+
 hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const prof_options *o,
                                 prof_module *out) {
   *out = (prof_module){.n = m->next_instr_id};
@@ -301,7 +392,9 @@ hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const
   out->total.devices = o->devices ? o->devices : prof_module_devices(m);
   out->kernels = hs_calloc(out->n + 1u, sizeof *out->kernels);
   out->times = hs_calloc(out->n + 1u, sizeof *out->times);
-  estimator x = {.d = d, .o = *o, .out = out, .live = (double)memory.peak_bytes};
+  out->total.here = d->family == PROF_CPU ? simulated_devices(m) : 1;
+  estimator x = {
+      .d = d, .o = *o, .out = out, .live = (double)memory.peak_bytes, .together = out->total.here};
   hs_status s = add_computations(&x, m);
   if (d->family == PROF_CPU) out->total.time_s += d->measured->run_s;
   out->total.kernels = (u32)HS_MIN(x.launches, (double)UINT32_MAX);

@@ -15,15 +15,20 @@
 
 static double both(double a, double b) { return HS_MAX(a, b) + PROF_EXPOSED * HS_MIN(a, b); }
 
-// Curves are of a stream that writes as much as it reads. A store reads its cache line first, so
-// that a written byte counts as two.
-static double memory_time(const prof_curve *c, u32 n, const prof_place *p) {
+// Seconds of a byte that is written, by a loop that only writes, or read: what a stream that writes
+// as much as it reads takes for both, less that.
+static double byte_time(const prof_calibration *c, bool all, double distance, bool written) {
+  double both = 2 / prof_curve_at(&c->stream[all], distance),
+         write = 1 / prof_curve_at(&c->fill[all], distance);
+  write = HS_MIN(HS_MAX(write, both / 4), both * 3 / 4);
+  return written ? write : both - write;
+}
+
+static double memory_time(const prof_calibration *c, bool all, u32 n, const prof_place *p) {
   double s = 0;
-  for (u32 k = 0; k < n; k++) {
-    if (!(p[k].bytes > 0)) continue;
-    double traffic = p[k].bytes * (p[k].written ? 2 : 1) / 1.5;
-    s += traffic / prof_curve_at(c, HS_MAX(p[k].distance, p[k].bytes));
-  }
+  for (u32 k = 0; k < n; k++)
+    if (p[k].bytes > 0)
+      s += p[k].bytes * byte_time(c, all, HS_MAX(p[k].distance, p[k].bytes), p[k].written);
   return s;
 }
 
@@ -32,9 +37,10 @@ static double loop_time(const prof_work *w, const prof_calibration *c) {
   double s = 0;
   for (u32 k = 0; k < w->ncounts; k++)
     s += w->counts[k].elements * c->op_s[w->counts[k].op][w->counts[k].type];
-  s += w->reduced_row * c->row_s + w->reduced_column * c->column_s;
+  s += w->reduced_row * c->row_s + w->reduced_column * c->column_s + w->against * c->against_s;
   if (w->whole > 0) s += w->whole / prof_curve_at(&c->whole[0], w->whole);
   s += w->windowed * c->windowed_s + w->padded * c->padded_s + w->narrow * c->narrow_s;
+  s += w->gapped * c->gapped_s;
   return s + w->strided * c->strided_s + w->indexed * c->indexed_s + w->widened * c->widen_s;
 }
 
@@ -55,13 +61,17 @@ static bool is_short_float(hlo_dtype t) {
   return prof_type_of(t) == PROF_F16 || prof_type_of(t) == PROF_F8;
 }
 
+// Columns that do not fill a vector.
+#define FEW 8
+
 static double product_time(const prof_product *p, const prof_calibration *c, u32 threads) {
   double flops = flops_of(p), least = HS_MIN(p->m, HS_MIN(p->n, p->k));
   if (hlo_dtype_is_complex(p->type)) flops *= 4;
   if (least < 2 && (p->m < 2 || p->n < 2)) {
     double rows = p->batch * HS_MAX(p->m, p->n);
+    double column_s = HS_MAX(p->m, p->n) < FEW ? c->vector_few_s : c->vector_product_s;
     double s = p->by_rows ? p->batch * flops * c->vector_rows_s + rows * c->vector_row_s
-                          : p->batch * flops * c->vector_product_s;
+                          : p->batch * flops * column_s;
     double cut = HS_MIN(HS_MAX(floor(s / CHUNK_S), 1), threads);
     return c->product_s + s / cut;
   }
@@ -93,11 +103,13 @@ static double log2_of(double n) { return n > 2 ? log2(n) : 1; }
 static double special_time(const prof_work *w, const prof_calibration *c, u32 threads) {
   switch (w->special) {
   case PROF_SORT: {
-    // lines are sorted side by side, each by one thread
-    double lines = HS_MAX(w->items / HS_MAX(w->line, 1), 1);
-    double s = w->comparator ? w->items * log2_of(w->line) * c->comparator_s
-                             : w->items * w->digits / prof_curve_at(&c->keys[0], w->line);
-    return s / HS_MIN(lines, threads);
+    // lines are sorted side by side, each by one thread; a single one by keys by all of them
+    double lines = HS_MAX(w->items / HS_MAX(w->line, 1), 1), cut = HS_MIN(lines, threads);
+    if (w->comparator) return w->items * log2_of(w->line) * c->comparator_s / cut;
+    bool all = lines < 2 && threads > 1;
+    double key = 1 / prof_curve_at(&c->keys[all], w->line),
+           pair = HS_MAX(1 / prof_curve_at(&c->pairs[all], w->line), key);
+    return w->items * w->digits * (key + HS_MAX(w->arrays - 1, 0) * (pair - key)) / cut;
   }
   case PROF_GATHER: return w->items / prof_curve_at(&c->gathers[0], w->table);
   case PROF_SCATTER:
@@ -120,9 +132,9 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
   u32 threads = HS_MAX(d->threads, 1);
   bool all = threads > 1;
   *out = (prof_kernel){.bytes = w->read + w->written, .flops = w->flops, .launch_s = c->kernel_s};
-  double memory = memory_time(&c->stream[0], n, places);
+  double memory = memory_time(c, false, n, places);
   if (w->special == PROF_PRODUCT) {
-    out->memory_s = memory_time(&c->stream[all], n, places);
+    out->memory_s = memory_time(c, all, n, places);
     out->compute_s = w->product.convolution ? convolution_time(w, c, all)
                                             : product_time(&w->product, c, threads);
     // rates by size were measured with operands in a cache; a narrow product does too little with
@@ -139,7 +151,7 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
     double chunks = is_serial(w->special) ? 1 : floor(both(one, memory) / CHUNK_S);
     double cut = HS_MIN(HS_MAX(chunks, 1), threads);
     out->compute_s = one / cut;
-    out->memory_s = cut > 1 ? memory_time(&c->stream[1], n, places) : memory;
+    out->memory_s = cut > 1 ? memory_time(c, true, n, places) : memory;
     if (cut > 1) out->launch_s += c->parallel_s;
     out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
   }

@@ -52,6 +52,44 @@ prof_stats prof_summarize(const double *samples, u32 n) {
   return s;
 }
 
+// ---- what lasts ---------------------------------------------------------------------------------
+typedef struct ranked {
+  double v;
+  u32 at;
+} ranked;
+
+static int by_value(const void *a, const void *b) {
+  double x = ((const ranked *)a)->v, y = ((const ranked *)b)->v;
+  return (x > y) - (x < y);
+}
+
+// Ranks from 1, ties shared, into rank[n].
+static void rank_samples(const double *samples, u32 n, double *rank) {
+  ranked *v = hs_alloc(n * sizeof *v);
+  for (u32 k = 0; k < n; k++) v[k] = (ranked){samples[k], k};
+  qsort(v, n, sizeof *v, by_value);
+  for (u32 k = 0, e; k < n; k = e) {
+    for (e = k; e < n && v[e].v <= v[k].v;) e++;
+    for (u32 q = k; q < e; q++) rank[v[q].at] = ((double)k + (double)e + 1) / 2;
+  }
+  hs_free(v);
+}
+
+double prof_persistence(const double *samples, u32 n) {
+  enum { FEWEST = 8 };
+  static const double most = 0.9;  // beyond it nothing is known but that there is drift
+  if (n < FEWEST) return 1;
+  double *rank = hs_alloc(n * sizeof *rank), mean = ((double)n + 1) / 2, own = 0, next = 0;
+  rank_samples(samples, n, rank);
+  for (u32 k = 0; k < n; k++) {
+    own += (rank[k] - mean) * (rank[k] - mean);
+    if (k) next += (rank[k - 1] - mean) * (rank[k] - mean);
+  }
+  hs_free(rank);
+  double r = own > 0 ? HS_MIN(HS_MAX(next / own, 0), most) : 0;
+  return sqrt((1 + r) / (1 - r));
+}
+
 // ---- intervals ----------------------------------------------------------------------------------
 
 double prof_half_width(prof_interval i) {
@@ -83,6 +121,13 @@ static void take_bounds(double *resampled, prof_interval *out) {
   out->high = quantile(resampled, RESAMPLES, 0.975);
 }
 
+// Ratios and times: the bounds move by factors, so that none falls below zero.
+static void widen(prof_interval *i, double by) {
+  if (!(i->low > 0) || !(i->value > 0) || by <= 1) return;
+  i->low = i->value * pow(i->low / i->value, by);
+  i->high = i->value * pow(i->high / i->value, by);
+}
+
 prof_interval prof_median(const double *samples, u32 n) {
   enum { FEW = 6, MOST = 2000 };
   if (!n) return (prof_interval){0};
@@ -102,6 +147,7 @@ prof_interval prof_median(const double *samples, u32 n) {
     hs_free(w);
   }
   hs_free(v);
+  if (n >= FEW) widen(&i, prof_persistence(samples, n));
   return i;
 }
 
@@ -122,6 +168,7 @@ prof_interval prof_ratio_apart(const double *a, u32 na, const double *b, u32 nb)
   hs_free(u);
   hs_free(w);
   hs_free(ratios);
+  widen(&i, HS_MAX(prof_persistence(a, na), prof_persistence(b, nb)));
   return i;
 }
 
@@ -146,28 +193,6 @@ prof_interval prof_ratio(const double *a, const double *b, u32 n) {
 }
 
 // ---- change of level ----------------------------------------------------------------------------
-
-typedef struct ranked {
-  double v;
-  u32 at;
-} ranked;
-
-static int by_value(const void *a, const void *b) {
-  double x = ((const ranked *)a)->v, y = ((const ranked *)b)->v;
-  return (x > y) - (x < y);
-}
-
-// Ranks from 1, ties shared, into rank[n].
-static void rank_samples(const double *samples, u32 n, double *rank) {
-  ranked *v = hs_alloc(n * sizeof *v);
-  for (u32 k = 0; k < n; k++) v[k] = (ranked){samples[k], k};
-  qsort(v, n, sizeof *v, by_value);
-  for (u32 k = 0, e; k < n; k = e) {
-    for (e = k; e < n && v[e].v <= v[k].v;) e++;
-    for (u32 q = k; q < e; q++) rank[v[q].at] = ((double)k + (double)e + 1) / 2;
-  }
-  hs_free(v);
-}
 
 // The first sample behind the most likely change of level; 0 when it is not significant.
 static u32 change_point(const double *samples, u32 n) {

@@ -4,7 +4,8 @@
 // Everything is computed from order statistics: times on shared machines have long tails, so means
 // and standard deviations mislead. What varies is the machine more than the program, and it varies
 // slowly: runs that follow each other are alike. So the unit that is resampled is the round, in
-// which every program runs once for a while (trial.h), never the single run.
+// which every program runs once for a while (trial.h), never the single run; and where rounds that
+// follow each other are still alike, they count as fewer, and intervals are wider.
 #ifndef PROF_STATS_H
 #define PROF_STATS_H
 
@@ -28,8 +29,13 @@ typedef struct prof_interval {
 } prof_interval;
 // Half the width as a part of the value; infinite where the value is not above zero.
 double prof_half_width(prof_interval);
-// The median of n samples; the interval is the percentile bootstrap's (Efron, 1979), widened to the
-// samples' range when there are fewer than six. The same samples give the same interval.
+// How many times as wide the interval of n samples, in the order they were taken, has to be for
+// what lasts from one to the next: the root of (1 + r) / (1 - r), where r is the correlation of
+// each sample's rank with the next one's (Spearman's), 0 where it is below; 1 for fewer than eight.
+double prof_persistence(const double *samples, u32 n);
+// The median of n samples, in the order they were taken; the interval is the percentile bootstrap's
+// (Efron, 1979) widened by prof_persistence, and the samples' range when there are fewer than six.
+// The same samples give the same interval.
 prof_interval prof_median(const double *samples, u32 n);
 
 // What a ratio says. Above PROF_NOISE half-width it says nothing.

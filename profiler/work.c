@@ -119,8 +119,26 @@ static prof_product conv_form(const hlo_instr *i, double flops) {
 }
 
 // ---- one instruction ----------------------------------------------------------------------------
+// The elements of an operand whose fastest dimension is another one than the result's.
+static double lies_otherwise(const hlo_shape *in, const hlo_shape *out) {
+  in = first_array(in), out = first_array(out);
+  if (!hlo_shape_is_array(in) || in->rank != out->rank || in->elements != out->elements) return 0;
+  i64 a = fastest_dim(in), b = fastest_dim(out);
+  return a < 0 || b < 0 || a == b ? 0 : (double)in->elements;
+}
+
 // Bytes that are read along another dimension than they lie.
 static double strided_of(const hlo_instr *i) {
+  if (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && i->opcode != HLO_COPY) {
+    double n = 0;
+    for (u32 k = 0; k < i->noperands; k++) {
+      const hlo_instr *o = hlo_operand(i, k);
+      // inside of a fusion only what is loaded lies anywhere
+      if (o->opcode == HLO_PARAMETER || i->parent == i->parent->module->entry)
+        n = HS_MAX(n, lies_otherwise(o->shape, i->shape));
+    }
+    return n;
+  }
   if (i->opcode != HLO_TRANSPOSE && i->opcode != HLO_COPY) return 0;
   const hlo_shape *in = first_array(hlo_operand(i, 0)->shape), *out = first_array(i->shape);
   if (!hlo_shape_is_array(in) || in->rank != out->rank) return 0;
@@ -150,6 +168,16 @@ const hlo_instr *prof_updated_operand(const hlo_instr *i) {
   const hlo_instr *t = hlo_operand(hlo_fusion_comp(i)->root, 0);
   i64 k = t->opcode == HLO_PARAMETER ? hlo_param_number(t) : -1;
   return k >= 0 && (u32)k < i->noperands ? hlo_operand(i, (u32)k) : NULL;
+}
+
+// A row is combined in the order of its dimensions, whatever their order in memory.
+static bool reduces_against(const hlo_instr *i) {
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  const hlo_shape *s = first_array(hlo_operand(i, 0)->shape);
+  i64 last = -1;
+  for (u32 k = 0; k < dims.n; k++)
+    if (dims.v[k] < (i64)s->rank && s->dims[dims.v[k]] > 1) last = HS_MAX(last, dims.v[k]);
+  return last >= 0 && last != fastest_dim(s);
 }
 
 static bool reduces_row(const hlo_instr *i) {
@@ -213,7 +241,10 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
   switch (hlo_ops[i->opcode].cost) {
   case HLO_COST_FREE: return;
   case HLO_COST_REDUCE:
-    *(own <= 1 ? &w->whole : reduces_row(i) ? &w->reduced_row : &w->reduced_column) += in;
+    *(!reduces_row(i)      ? &w->reduced_column
+      : reduces_against(i) ? &w->against
+      : own <= 1           ? &w->whole
+                           : &w->reduced_row) += in;
     if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
       count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), in, 0);
     return;
@@ -239,6 +270,7 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
     return;
   default: break;
   }
+  w->strided += strided_of(i) * elements / own;
   if (i->opcode == HLO_CONVERT && converts_from_f8(i)) w->widened += elements;
   else count(w, i->opcode, t, elements);
 }
@@ -351,7 +383,7 @@ static void count_fusion(prof_work *w, const hlo_computation *f) {
     double n = all_asked(&of[k]);
     w->points = HS_MAX(w->points, n);
     count_in_loop(w, i, n);
-    if (leaves_gaps(i)) w->indexed += n;
+    if (leaves_gaps(i)) w->gapped += n;
     for (u32 o = 0; o < i->noperands; o++) {
       asked *to = &of[at[hlo_operand(i, o)->id]];
       double ratio = asks_elsewhere(i, o);
@@ -390,6 +422,7 @@ static void count_sort(prof_work *w, const hlo_instr *i) {
   w->special = PROF_SORT;
   w->items = (double)s->elements;
   w->item_bytes = all_bytes_per_element(i);
+  w->arrays = i->noperands;
   i64 at = d.n ? d.v[0] : (i64)s->rank - 1;
   w->line = at >= 0 && at < (i64)s->rank ? (double)s->dims[at] : w->items;
   w->digits = ceil(HS_MAX(hlo_dtype_bits(s->dtype), 8) / 11.0);

@@ -56,6 +56,7 @@ typedef struct prof_work {
   double items, item_bytes;  // GATHER, SCATTER: indices and what each moves; SORT: elements and
                              // bytes of all arrays per element
   double line;               // SORT: elements in a line; FFT: length
+  double arrays;             // SORT: that are sorted together
   bool comparator;           // SORT: not by the keys' bits
   double digits;             // SORT by keys: passes over them
   double slice;              // SCATTER: elements of an update
@@ -66,11 +67,13 @@ typedef struct prof_work {
   double row;                          // elements in the innermost loop; 1: it runs one by one
   double reduced_row, reduced_column;  // elements combined along the fastest dimension, or others
   double whole;                        // elements combined to one value
+  double against;                      // elements combined in another order than they lie
   double windowed, padded;             // elements combined in windows, without and with padding
   double narrow;         // elements in loops whose innermost dimension is short and not flat
   double widened;        // elements converted from 8-bit floating-point types
   double strided;        // elements read or written against their order in memory
   double indexed;        // elements found by an index inside a fused loop
+  double gapped;         // elements read or written with steps between them, along a row
   double read, written;  // bytes
   double flops, transcendentals;
   bool free;  // nothing happens at run time: the result is the operand

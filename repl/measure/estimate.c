@@ -51,7 +51,9 @@ static void say_device(repl_cmd *c, const prof_device *d, const prof_estimate *n
     if (d->measured && !prof_device_is_calibrated(d))
       repl_say(c->out,
                "  `calibrate` measures this machine; until then the figures are a typical one's\n");
-    if (now->devices > 1)
+    if (now->here > 1)
+      repl_say(c->out, "  all of its %u devices, which run here one after the other\n", now->here);
+    else if (now->devices > 1)
       repl_say(c->out, "  one device's share of %u, and what they exchange over %s\n", now->devices,
                d->link);
   }
@@ -62,6 +64,7 @@ static void say_device(repl_cmd *c, const prof_device *d, const prof_estimate *n
   repl_json_str(c->doc, "origin", repl_device_origin(d));
   repl_json_bool(c->doc, "calibrated", prof_device_is_calibrated(d));
   repl_json_int(c->doc, "devices", now->devices);
+  repl_json_int(c->doc, "devices_here", now->here);
   repl_json_bool(c->doc, "fits", fits);
 }
 

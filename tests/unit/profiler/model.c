@@ -83,9 +83,29 @@ static void sharing(void **st) {
   prof_work w = work_of(&x, "k"), v = work_of(&x, "l");
   assert_float_equal(counted(&w, HLO_TANH), 1000, 0);
   assert_float_equal(counted(&v, HLO_TANH), 1000, 0);  // 500 at even indices, 500 at odd ones
-  assert_float_equal(v.indexed, 1000, 0);
-  assert_float_equal(w.indexed, 0, 0);
+  assert_float_equal(v.gapped, 1000, 0);
+  assert_float_equal(w.gapped, 0, 0);
   assert_float_equal(w.row, 1000, 0);
+  unload(&x);
+}
+
+// What lies in another order than it is combined in, or than the result, costs more than a stream.
+static void orders(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\na {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                  "  ROOT s = f32[] add(x, y)\n}\n"
+                  "ENTRY main {\n  p = f32[64,32]{0,1} parameter(0)\n"
+                  "  q = f32[64,32]{1,0} parameter(1)\n  z = f32[] constant(0)\n"
+                  "  b = f32[] reduce(p, z), dimensions={0,1}, to_apply=a\n"
+                  "  c = f32[] reduce(q, z), dimensions={0,1}, to_apply=a\n"
+                  "  m = f32[64,32]{1,0} multiply(p, p)\n"
+                  "  ROOT t = (f32[], f32[], f32[64,32]) tuple(b, c, m)\n}\n");
+  prof_work against = work_of(&x, "b"), along = work_of(&x, "c"), mixed = work_of(&x, "m");
+  assert_float_equal(against.against, 64 * 32, 0);
+  assert_float_equal(against.whole, 0, 0);
+  assert_float_equal(along.against, 0, 0);
+  assert_float_equal(along.whole, 64 * 32, 0);
+  assert_float_equal(mixed.strided, 64 * 32, 0);
   unload(&x);
 }
 
@@ -194,6 +214,76 @@ static void loops(void **st) {
   assert_int_equal(known.kernels, 100 * 2 + 101);
   assert_int_equal(unknown.unknown_loops, 1);
   assert_float_equal(unknown.flops, PROF_GUESSED_TRIPS * (4096.0 + 1) + 1, 0);
+}
+
+static double seconds_on(const loaded *x, const char *device, u32 *here) {
+  prof_estimate e;
+  assert_true(hs_ok(prof_estimate_module(x->m, prof_device_find(device), true, &e)));
+  *here = e.here;
+  return e.time_s;
+}
+
+// On a processor devices run one after the other and meet; elsewhere the time is one device's.
+static void devices_here(void **st) {
+  (void)st;
+  const char *text = "HloModule m%s\na {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                     "  ROOT s = f32[] add(x, y)\n}\n"
+                     "ENTRY main {\n  p = f32[65536] parameter(0)\n"
+                     "  e = f32[65536] exponential(p)\n"
+                     "  ROOT r = f32[65536] %s\n}\n";
+  const char *meet = "all-reduce(e), replica_groups={}, to_apply=a";
+  char *eight = hs_format(text, ", replica_count=8", meet),
+       *apart = hs_format(text, ", replica_count=8", "negate(e)"),
+       *one = hs_format(text, "", "negate(e)");
+  loaded x = load(eight), y = load(apart), z = load(one);
+  u32 here;
+  double single = seconds_on(&z, "cpu", &here);
+  assert_int_equal(here, 1);
+  assert_true(seconds_on(&x, "cpu", &here) > 4 * single + 8 * prof_generic.meeting_s);
+  assert_int_equal(here, 8);
+  assert_float_equal(seconds_on(&y, "cpu", &here), single, 1e-12F);  // nothing tells them apart
+  assert_int_equal(here, 1);
+  (void)seconds_on(&x, "h100", &here);
+  assert_int_equal(here, 1);
+  unload(&x), unload(&y), unload(&z);
+  hs_free(eight), hs_free(apart), hs_free(one);
+}
+
+// A value takes the memory of one that nobody needs any more, and finds it in the cache.
+static void memory_is_used_again(void **st) {
+  (void)st;
+  hs_buf b = {0};
+  hs_buf_puts(&b, "HloModule m\nENTRY main {\n  p = f32[] parameter(0)\n"
+                  "  v0 = f32[262144] broadcast(p), dimensions={}\n");
+  for (u32 k = 1; k < 40; k++) {
+    hs_buf_printf(&b, "  v%u = f32[262144] negate(v%u)\n", k, k - 1);
+    hs_buf_printf(&b, "  w%u = f32[262144] broadcast(p), dimensions={}\n", k);
+    hs_buf_printf(&b, "  x%u = f32[262144] exponential(w%u)\n", k, k);
+  }
+  hs_buf_puts(&b, "  ROOT r = f32[262144] copy(v39)\n}\n");
+  loaded x = load(hs_buf_cstr(&b));
+  prof_module e;
+  assert_true(hs_ok(
+      prof_estimate_kernels(x.m, prof_device_find("cpu"), &(prof_options){.naive = true}, &e)));
+  const hlo_instr *first = hlo_find_instr(x.m, "v0"), *late = hlo_find_instr(x.m, "w39");
+  assert_true(e.kernels[late->id].seconds <= e.kernels[first->id].seconds);
+  prof_module_free(&e);
+  unload(&x);
+  hs_buf_free(&b);
+}
+
+// Of two calibrations the better figures count.
+static void better_of_two(void **st) {
+  (void)st;
+  prof_calibration a = prof_generic, b = prof_generic;
+  a.kernel_s = 2e-9, b.kernel_s = 1e-9;
+  a.row_s = 1e-12, b.row_s = 2e-12;
+  b.stream[0].y[0] *= 2, a.stream[0].y[1] *= 3;
+  prof_calibration_improve(&a, &b);
+  assert_true(a.kernel_s <= b.kernel_s);
+  assert_true(a.row_s <= 1e-12);
+  assert_true(a.stream[0].y[0] >= b.stream[0].y[0]);
+  assert_true(a.stream[0].y[1] > 2 * prof_generic.stream[0].y[1]);
 }
 
 // A collective that runs beside kernels costs what they do not hide.
@@ -326,12 +416,22 @@ static void units(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(evaluations), cmocka_unit_test(sharing),
-      cmocka_unit_test(products),    cmocka_unit_test(utilization),
-      cmocka_unit_test(roofs),       cmocka_unit_test(loops),
-      cmocka_unit_test(overlap),     cmocka_unit_test(collectives),
-      cmocka_unit_test(terabytes),   cmocka_unit_test(calibration_text),
-      cmocka_unit_test(curves),      cmocka_unit_test(units),
+      cmocka_unit_test(evaluations),
+      cmocka_unit_test(sharing),
+      cmocka_unit_test(products),
+      cmocka_unit_test(utilization),
+      cmocka_unit_test(roofs),
+      cmocka_unit_test(loops),
+      cmocka_unit_test(overlap),
+      cmocka_unit_test(collectives),
+      cmocka_unit_test(orders),
+      cmocka_unit_test(devices_here),
+      cmocka_unit_test(memory_is_used_again),
+      cmocka_unit_test(better_of_two),
+      cmocka_unit_test(terabytes),
+      cmocka_unit_test(calibration_text),
+      cmocka_unit_test(curves),
+      cmocka_unit_test(units),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,31 @@ static void ratio_takes_out_drift(void **state) {
   assert_int_equal(prof_judge(prof_ratio(b, a, N)), PROF_SLOWER);
 }
 
+// Of a machine whose state lasts for several rounds the interval is as much wider as it has to be.
+static void interval_knows_of_what_lasts(void **state) {
+  (void)state;
+  enum { TRIALS = 400, N = 30 };
+  u64 seed = 5;
+  u32 hits[2] = {0};
+  for (u32 t = 0; t < 2 * TRIALS; t++) {
+    bool lasting = t % 2;
+    double a[N], b[N], now = normal(&seed);
+    for (u32 k = 0; k < N; k++) {
+      now = lasting ? 0.7 * now + sqrt(1 - 0.49) * normal(&seed) : normal(&seed);
+      a[k] = 20 * exp(0.03 * now);
+      b[k] = 10;
+    }
+    prof_interval r = prof_ratio(a, b, N);
+    hits[lasting] += r.low <= 2 && 2 <= r.high;
+  }
+  assert_in_range(hits[0], TRIALS * 92 / 100, TRIALS);
+  assert_in_range(hits[1], TRIALS * 85 / 100, TRIALS);  // without it: two of three
+  double flat[] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, up[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  assert_float_equal(prof_persistence(flat, 9), 1, 0);
+  assert_true(prof_persistence(up, 9) > 1.8);
+  assert_float_equal(prof_persistence(up, 7), 1, 0);
+}
+
 static void verdicts(void **state) {
   (void)state;
   assert_int_equal(prof_judge((prof_interval){1.01, 0.99, 1.03}), PROF_SAME);
@@ -233,6 +258,7 @@ int main(void) {
       cmocka_unit_test(summary),
       cmocka_unit_test(median_covers),
       cmocka_unit_test(ratio_takes_out_drift),
+      cmocka_unit_test(interval_knows_of_what_lasts),
       cmocka_unit_test(verdicts),
       cmocka_unit_test(warm_up_ends),
       cmocka_unit_test(trial),

@@ -1,0 +1,37 @@
+// calibrate_bench.h: between the files of the calibration: one module timed, a curve of them, and
+// what each file measures.
+#ifndef REPL_MEASURE_CALIBRATE_BENCH_H
+#define REPL_MEASURE_CALIBRATE_BENCH_H
+
+#include "profiler/price.h"
+#include "repl/measure/calibrate.h"
+
+// The least that a figure may be: differences of two times can be below.
+#define LEAST_S 2e-12
+
+typedef struct calibrate_bench {
+  backend_context *context;
+  u32 threads;  // of the machine, as asked for
+  calibrate_progress *progress;
+  void *arg;
+  prof_calibration *c;  // what was measured so far
+  u32 step;
+} calibrate_bench;
+
+// The least time of a run of a module, in seconds; frees its text. Errors of the text, of compiling
+// and running it, E_INTERRUPTED.
+hs_status calibrate_time(const calibrate_bench *, u32 threads, char *text, double *s);
+// s without what is not the work's, LEAST_S at least.
+double calibrate_above(double s, double floor_s);
+// The next step, to the progress line.
+void calibrate_say(calibrate_bench *, const char *what);
+// A curve of rates: work[k] by text(arg, k), with one thread and with all. base and extra[k] (NULL:
+// 0) are seconds that are not the work's.
+typedef char *curve_text(const void *arg, u32 k);
+hs_status calibrate_curve(const calibrate_bench *, curve_text *, const void *arg, u32 n,
+                          const double *work, double base, const double *extra, prof_curve *out);
+
+hs_status calibrate_products(calibrate_bench *);
+hs_status calibrate_convolutions(calibrate_bench *);
+
+#endif
