@@ -48,6 +48,14 @@ static bool is_order(u32 m, bool lt[SAMPLE][SAMPLE]) {
   return true;
 }
 
+static bool same_elements(const hlo_literal *l, i64 p, i64 q) {
+  for (u32 k = 0; k < l->nchildren; k++)
+    if (!same_elements(l->children[k], p, q)) return false;
+  if (l->nchildren) return true;
+  size_t n = hlo_dtype_storage(l->shape->dtype);
+  return memcmp((char *)l->data + (size_t)p * n, (char *)l->data + (size_t)q * n, n) == 0;
+}
+
 static hs_status look(void *arg, const hlo_observation *o) {
   bool *none = arg;
   const hlo_computation *c = hlo_attr_comp(o->instr, HLO_ATTR_TO_APPLY);
@@ -58,6 +66,7 @@ static hs_status look(void *arg, const hlo_observation *o) {
   if (!s->elements) return HS_GOOD;
   for (u32 d = (u32)dim + 1; d < s->rank; d++) stride *= s->dims[d];
   i64 len = s->dims[dim];
+  bool stable = hlo_attr_int(o->instr, HLO_ATTR_IS_STABLE, 0) != 0;
   u32 m = (u32)HS_MIN(len, SAMPLE);
   for (i64 base = 0; base < 2 && !*none; base++) {
     bool lt[SAMPLE][SAMPLE];
@@ -66,6 +75,10 @@ static hs_status look(void *arg, const hlo_observation *o) {
       for (u32 b = 0; b < m; b++)
         lt[a][b] = before(c, o->value, at + a * len / m * stride, at + b * len / m * stride);
     *none = !is_order(m, lt);
+    for (u32 a = 0; !stable && a < m; a++)
+      for (u32 b = 0; b < a; b++)
+        *none |= !lt[a][b] && !lt[b][a] &&
+                 !same_elements(o->value, at + a * len / m * stride, at + b * len / m * stride);
   }
   return HS_GOOD;
 }

@@ -484,6 +484,7 @@ bool cpu_fft_supports(const hlo_instr *i) {
   const hlo_shape *s = hlo_operand(i, 0)->shape, *o = i->shape;
   i64 type = hlo_attr_int(i, HLO_ATTR_FFT_TYPE, -1);
   if (len.n < 1 || len.n > 3 || len.n > s->rank || type < 0) return false;
+  if (hlo_dtype_real_part(s->dtype) != hlo_dtype_real_part(o->dtype)) return false;
   for (u32 k = 0; k < len.n; k++) {
     i64 full = len.v[k], want_in = full, want_out = full;
     if (k + 1 == len.n && type == HLO_FFT_TYPE_RFFT) want_out = full / 2 + 1;

@@ -167,7 +167,8 @@ static i64 batch_of(const hlo_shape *s) {
 }
 
 bool cpu_cholesky_supports(const hlo_instr *i) {
-  return matrix_type(i->shape->dtype) && i->shape->rank >= 2;
+  return matrix_type(i->shape->dtype) && i->shape->rank >= 2 &&
+         hlo_operand(i, 0)->shape->dtype == i->shape->dtype;
 }
 hs_status cpu_cholesky_prepare(const hlo_instr *i, cpu_rt *out) {
   linalg *p = hs_calloc(1, sizeof *p);

@@ -245,6 +245,18 @@ static void ffts(void **st) {
              "fft_length={6,15} }"));
 }
 
+// Results in another precision than what they are computed from.
+static void other_precision(void **st) {
+  (void)st;
+  agrees(
+      MODULE("ENTRY e { x = c64[3,3,3] parameter(0)\n ROOT f = bf16[3,3,4] fft(x), fft_type=IRFFT, "
+             "fft_length={3,3,4} }"));
+  agrees(MODULE("ENTRY e { x = c128[5] parameter(0)\n ROOT f = f32[8] fft(x), fft_type=IRFFT, "
+                "fft_length={8} }"));
+  agrees(MODULE("ENTRY e { x = f32[2,2] constant({{4,1},{1,4}})\n ROOT c = f64[2,2] cholesky(x), "
+                "lower=true }"));
+}
+
 // Every way of taking lines: side by side, as a matrix, as a chirp, shared by the threads; and the
 // four kinds of real lines, in one dim and more.
 static void long_ffts(void **st) {
@@ -307,11 +319,17 @@ static void random_bits(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(dots),           cmocka_unit_test(narrow_dots),
-      cmocka_unit_test(convolutions),   cmocka_unit_test(cut_convolutions),
-      cmocka_unit_test(sorts),          cmocka_unit_test(moves),
-      cmocka_unit_test(linear_algebra), cmocka_unit_test(ffts),
-      cmocka_unit_test(long_ffts),      cmocka_unit_test(random_bits),
+      cmocka_unit_test(dots),
+      cmocka_unit_test(narrow_dots),
+      cmocka_unit_test(convolutions),
+      cmocka_unit_test(cut_convolutions),
+      cmocka_unit_test(sorts),
+      cmocka_unit_test(moves),
+      cmocka_unit_test(linear_algebra),
+      cmocka_unit_test(ffts),
+      cmocka_unit_test(long_ffts),
+      cmocka_unit_test(random_bits),
+      cmocka_unit_test(other_precision),
   };
   return run_cpu_tests(argc, argv, "cpu_operations", tests, HS_COUNT(tests));
 }
