@@ -74,7 +74,8 @@ typedef struct backend_compiled {
   i64 compile_peak_bytes;
   u32 nkernels;
   const backend_kernel *kernels;
-  i64 argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;  // as allocated
+  // as allocated; -1: not known
+  i64 argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;
   u32 fallbacks;  // instructions run by the evaluator
 } backend_compiled;
 

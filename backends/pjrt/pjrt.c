@@ -212,7 +212,8 @@ static void fill_info(backend_exe *e, const hlo_module *m) {
   // XLA:CPU's peak leaves the temporaries out, so there it is the sum, as for every other backend;
   // XLA:GPU's is a peak.
   c->peak_bytes =
-      e->target && s->peak > 0
+      s->temp < 0 ? -1
+      : e->target && s->peak > 0
           ? s->peak
           : hs_add_sat_i64(hs_add_sat_i64(s->arguments, s->outputs - s->alias), s->temp);
 }
@@ -250,11 +251,15 @@ static hs_status read_reply(backend_exe *e, wire_reader *r, const hlo_module *m)
   wire_get(r, dims, ndims * sizeof *dims);
   pjrt_memory *s = &e->reported.memory;
   s->known = wire_get_u32(r) != 0;
+  bool wrapped = false;
   i64 *const fields[] = {&s->code, &s->arguments, &s->outputs, &s->alias, &s->temp, &s->peak};
   for (size_t k = 0; k < HS_COUNT(fields); k++) {
     *fields[k] = wire_get_i64(r);
-    r->bad |= *fields[k] < -1 || *fields[k] > MOST_BYTES;
+    // no size, but a sum of more than 64 bits hold, which XLA lets wrap around
+    wrapped |= *fields[k] < -1 || *fields[k] > MOST_BYTES;
   }
+  for (size_t k = 0; wrapped && k < HS_COUNT(fields); k++) *fields[k] = -1;
+  s->known &= !wrapped;
   u32 n = wire_get_u32(r);
   enum { LEAST_BYTES = 16 };  // of a property
   r->bad |= n > r->n / LEAST_BYTES;

@@ -264,7 +264,7 @@ static hs_status first_verdict(bisect_trial *t) {
   return s;
 }
 
-hs_status cmd_bisect(repl_cmd *c) {
+static hs_status search(repl_cmd *c) {
   bisect_trial t = {.c = c, .tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error)};
   const char *name = repl_flag(c, "--backend"), *text;
   bool history;
@@ -311,5 +311,19 @@ hs_status cmd_bisect(repl_cmd *c) {
   hlo_literal_unref(t.want);
   hlo_module_free(t.m);
   pipeline_free(p);
+  return s;
+}
+
+// What was found is the command's error; a report of the module tells it too.
+hs_status cmd_bisect(repl_cmd *c) {
+  repl_module *mod = c->mod;
+  hs_status s = search(c);
+  if (hs_ok(s) || s.err->code != HS_E_DIFFER) return s;
+  hs_buf_printf(&mod->findings, "- bisect: %s\n", s.err->message);
+  for (const char *line = s.err->note; line && *line;) {
+    size_t n = strcspn(line, "\n");
+    hs_buf_printf(&mod->findings, "  %.*s\n", (int)n, line);
+    line += n + (line[n] == '\n');
+  }
   return s;
 }

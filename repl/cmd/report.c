@@ -19,6 +19,17 @@
 #include "repl/formats/npy.h"
 #include "repl/shell/plugin.h"
 
+// Configurations and attributes are part of the program: paths in them stay, and the user is told.
+static void warn_of_paths(repl_cmd *c, hs_buf *text) {
+  for (const char *p = hs_buf_cstr(text); (p = strstr(p, "\"/")) != NULL; p++) {
+    size_t n = strcspn(p + 1, "\"\n");
+    if (!memchr(p + 2, '/', n > 1 ? n - 1 : 0)) continue;
+    repl_note(c->out, "an attribute of the module holds a path, %.*s: look before you send it",
+              (int)HS_MIN(n, 80), p + 1);
+    return;
+  }
+}
+
 static hs_status write_in(const char *dir, const char *name, const hs_buf *b) {
   char *path = hs_format("%s/%s", dir, name);
   hs_status s = hs_write_file(path, b->p ? b->p : "", b->n, false);
@@ -246,6 +257,7 @@ static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loa
   bool metadata = repl_flag(c, "--metadata") != NULL, snapshot = false;
   hs_buf original = {0}, module = {0};
   if (hs_ok(s)) s = write_module(dir, "original.hlo", loaded, metadata, &original);
+  if (hs_ok(s) && !metadata) warn_of_paths(c, &original);
   if (hs_ok(s)) s = write_module(dir, "module.hlo", now, metadata, &module);
   if (hs_ok(s)) s = write_upstream(c, dir, loaded, metadata, &actual, &snapshot);
   hs_buf_free(&module);

@@ -78,6 +78,11 @@ hs_status cmd_customcall(repl_cmd *c) {
 }
 
 // ---- compile, run, time -------------------------------------------------------------------------
+static void json_size(repl_json *j, const char *key, i64 bytes) {
+  if (bytes < 0) repl_json_null(j, key);
+  else repl_json_int(j, key, bytes);
+}
+
 hs_status cmd_compile(repl_cmd *c) {
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, repl_flag(c, "--per-instruction") != NULL, false, &x));
@@ -88,11 +93,11 @@ hs_status cmd_compile(repl_cmd *c) {
   repl_json_num(c->doc, "compile_cpu_ms", k->compile_cpu_ms);
   repl_json_int(c->doc, "kernels", k->nkernels);
   repl_json_int(c->doc, "fallbacks", k->fallbacks);
-  repl_json_int(c->doc, "argument_bytes", k->argument_bytes);
-  repl_json_int(c->doc, "output_bytes", k->output_bytes);
-  repl_json_int(c->doc, "alias_bytes", k->alias_bytes);
-  repl_json_int(c->doc, "temp_bytes", k->temp_bytes);
-  repl_json_int(c->doc, "peak_bytes", k->peak_bytes);
+  json_size(c->doc, "argument_bytes", k->argument_bytes);
+  json_size(c->doc, "output_bytes", k->output_bytes);
+  json_size(c->doc, "alias_bytes", k->alias_bytes);
+  json_size(c->doc, "temp_bytes", k->temp_bytes);
+  json_size(c->doc, "peak_bytes", k->peak_bytes);
   repl_json *list = repl_json_array(c->doc, "kernel_list");
   for (u32 j = 0; c->doc && j < k->nkernels; j++) {
     repl_json *e = repl_json_object(list, NULL);
@@ -100,10 +105,15 @@ hs_status cmd_compile(repl_cmd *c) {
     repl_json_str(e, "kind", k->kernels[j].kind);
   }
   if (c->doc) return HS_GOOD;
-  repl_say(c->out, "%s: %u kernels in %.1f ms; arguments %s, outputs %s, temporaries %s, peak %s\n",
-           x->be->name, k->nkernels, k->compile_ms, repl_bytes(a, (double)k->argument_bytes),
-           repl_bytes(o, (double)k->output_bytes), repl_bytes(t, (double)k->temp_bytes),
-           repl_bytes(p, (double)k->peak_bytes));
+  if (k->peak_bytes < 0)
+    repl_say(c->out, "%s: %u kernels in %.1f ms; memory not known\n", x->be->name, k->nkernels,
+             k->compile_ms);
+  else
+    repl_say(c->out,
+             "%s: %u kernels in %.1f ms; arguments %s, outputs %s, temporaries %s, peak %s\n",
+             x->be->name, k->nkernels, k->compile_ms, repl_bytes(a, (double)k->argument_bytes),
+             repl_bytes(o, (double)k->output_bytes), repl_bytes(t, (double)k->temp_bytes),
+             repl_bytes(p, (double)k->peak_bytes));
   if (k->fallbacks)
     repl_say(c->out, "%u instruction%s run %s\n", k->fallbacks, k->fallbacks == 1 ? " is" : "s are",
              repl_falls_back_to(x->be));

@@ -100,6 +100,7 @@ static void module_free(repl_module *mod) {
   pipeline_free(mod->stepping);
   hs_free(mod->path);
   repl_recorded_free(mod->recorded);
+  hs_buf_free(&mod->findings);
   hlo_module_free(mod->m);
   hs_free(mod);
 }

@@ -114,6 +114,7 @@ typedef struct repl_module {
   repl_measurement measured;
   repl_recorded *recorded;  // NULL: none
   bool unchecked;           // by load --unchecked: the worker may have it unverified
+  hs_buf findings;          // what bisect and shrink found, a list in Markdown, for report
   // computation that NAME = op(...) adds to; NULL unless `new` made the module
   hlo_computation *building;
 } repl_module;

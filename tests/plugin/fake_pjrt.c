@@ -22,6 +22,7 @@
 //   runabort       Execute stops the process
 //   size           a result of another size than the module's
 //   copies         does not take memory that is given away
+//   wraps          tells sizes of memory that have wrapped around
 //   layout         stops the process over a module with fusions
 //   options        its client is not made; the error says with which options it was to be
 //   gpu            no devices; compiles for a described one, of which it does not know the field
@@ -380,7 +381,7 @@ static pj_error *memory_stats(pj_memory_stats *a) {
   if (is("unimplemented")) return fail(PJ_UNIMPLEMENTED, "not here");
   a->arguments = 16;
   a->outputs = 16;
-  a->temp = 64;
+  a->temp = is("wraps") ? INT64_MIN : 64;
   return NULL;
 }
 static pj_error *unimplemented(void *a) {

@@ -99,6 +99,7 @@ static void optional_functions(void **st) {
   (void)st;
   agrees(plugin_fake("unimplemented"), add_one);
   agrees(plugin_fake("copies"), donated);
+  agrees(plugin_fake("wraps"), add_one);
 }
 
 static void bad_plugins(void **st) {
