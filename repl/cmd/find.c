@@ -132,7 +132,9 @@ static hs_status parse_query(repl_cmd *c, query *q) {
     HS_TRY(parse_pattern(c->scratch, &p, 0, &q->pattern));
     while (*p == ' ') p++;
     if (*p)
-      return repl_usage_error(c, "\"%.30s\" is not understood; conditions begin with where", p);
+      return hs_with_note(
+          repl_usage_error(c, "\"%.30s\" is not understood; conditions begin with where", p),
+          "such as find dot where bytes > 1k");
   }
   return HS_GOOD;
 }

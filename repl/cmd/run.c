@@ -315,7 +315,9 @@ hs_status cmd_dump(repl_cmd *c) {
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
   if (!x->be->dump)
-    return hs_fail(HS_E_UNSUPPORTED, "the backend %s has no compiler output", x->be->name);
+    return hs_with_note(
+        hs_fail(HS_E_UNSUPPORTED, "the backend %s has no compiler output", x->be->name),
+        "backend cpu has some");
   hs_buf b = {0};
   hs_status s = x->be->dump(x->exe, what, &b);
   if (hs_ok(s) && repl_flag(c, "-o"))

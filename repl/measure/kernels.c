@@ -68,7 +68,9 @@ static hs_status record(repl_cmd *c, kernel_run *p) {
   hs_status s =
       p->rec && p->rec->nkernels
           ? kernels_estimate(c, alone, p)
-          : hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels", p->where);
+          : hs_with_note(hs_fail(HS_E_UNSUPPORTED, "the backend %s does not measure single kernels",
+                                 p->where),
+                         "backend cpu does; --isolated measures instructions one by one");
   if (!hs_ok(s)) kernels_free(p);
   return s;
 }

@@ -31,7 +31,8 @@ hs_status resize_parse(repl_cmd *c, const char *text, size_t n, resize_target *o
     const char *near = hs_nearest(name, all.v, all.n);
     hs_vec_free(&all);
     hs_status s = hs_fail(HS_E_NO_OBJECT, "there is no parameter %s", name);
-    return near ? hs_with_note(s, "did you mean %s?", near) : s;
+    return near ? hs_with_note(s, "did you mean %s?", near)
+                : hs_with_note(s, "list parameter has those of the module");
   }
   const hlo_shape *s = out->param->shape;
   for (char *p = brace; p && *p && *p != '}'; p = *end == ',' ? end + 1 : end) {

@@ -357,7 +357,9 @@ static hs_status unknown_command(const repl_session *s, const char *word) {
   if (near) st = hs_with_note(st, "did you mean the command %s?", near);
   if (s->current && strlen(word) < 200) {
     hs_status obj = repl_no_object(s->current->m, word);
-    if (obj.err->note) st = hs_with_note(st, "in %s: %s", s->current->m->name, obj.err->note);
+    // a near name helps; how to look for names does not, since it may have been no name at all
+    if (strncmp(obj.err->note ? obj.err->note : "", "did", 3) == 0)
+      st = hs_with_note(st, "in %s: %s", s->current->m->name, obj.err->note);
     hs_status_drop(obj);
   }
   return near ? st : hs_with_note(st, "help lists the commands");

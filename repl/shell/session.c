@@ -297,7 +297,7 @@ hlo_computation *repl_find_comp(const hlo_module *m, const char *name) {
   if (c) return c;
   hlo_for_each_comp(k, m)
     if (strcasecmp(k->name, name) == 0) return k;
-  return NULL;
+  return strcasecmp(name, "entry") == 0 ? m->entry : NULL;
 }
 
 hs_status repl_no_object(const hlo_module *m, const char *name) {
@@ -317,5 +317,6 @@ hs_status repl_no_object(const hlo_module *m, const char *name) {
   }
   const char *near = hs_nearest(name, names.v, names.n);
   hs_vec_free(&names);
-  return near ? hs_with_note(s, "did you mean %s?", near) : s;
+  return near ? hs_with_note(s, "did you mean %s?", near)
+              : hs_with_note(s, "list PATTERN searches the names, list computations has those");
 }
