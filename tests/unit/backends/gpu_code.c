@@ -256,17 +256,17 @@ static void convolution_scatter_and_sort_are_kernels(void **state) {
     drop(&x);
     hs_free(text);
   }
-  // counting what comes before each of four million elements would take minutes
+  // looking through a million windows for each of four million elements would take minutes
   hlo_module *m = NULL;
   hs_buf why = {0};
-  static const char large[] = "HloModule m\nless { a = f32[] parameter(0)\n"
-                              " b = f32[] parameter(1)\n"
-                              " ROOT c = pred[] compare(a, b), direction=LT }\n"
-                              "ENTRY e { o = f32[4194304] parameter(0)\n ROOT r = f32[4194304]"
-                              " sort(o), dimensions={0}, to_apply=less }\n";
+  static const char large[] =
+      "HloModule m\n" SUM "ENTRY e { o = f32[4194304] parameter(0)\n"
+      " i = s32[1048576,1] parameter(1)\n u = f32[1048576,3] parameter(2)\n"
+      " ROOT r = f32[4194304] scatter(o, i, u), update_window_dims={1}, inserted_window_dims={},"
+      " scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add }\n";
   assert_true(hs_ok(hlo_parse(ctx, large, strlen(large), NULL, &m)));
   assert_false(emit_gpu_supports(m->entry->root, &why));
-  assert_string_equal(hs_buf_cstr(&why), "unsupported: sort: too large");
+  assert_string_equal(hs_buf_cstr(&why), "unsupported: scatter: too large");
   hs_buf_free(&why);
   hlo_module_free(m);
 }
