@@ -42,7 +42,7 @@ typedef struct gpu_code {  // cg.of_target
   LLVMValueRef thread, block;  // numbers, of the index type; block: from the stage's first on
   LLVMValueRef lane, team;     // ROWS: number in the team, of the team in the block
   u32 shared_bytes, nshared;
-  bool rolled;  // the loop that closes next is to stay as it is
+  u32 unroll;  // steps at a time of the loop that closes next; 0: four, 1: it stays as it is
   // TILES: loads that come from shared memory now, and the place there
   u32 nheld;
   gpu_held held[16];

@@ -302,6 +302,7 @@ static hs_status by_threads(cg *c, const dot *t, LLVMValueRef half, LLVMValueRef
   if (t->uneven) steps = cg_clip(c, false, steps, LLVMBuildNSWSub(c->b, t->to, k0, ""));
   HS_TRY(cg_open_loop(c, NEST_NONE, cg_ixc(c, 0), steps, 1, false, nacc, acc));
   HS_TRY(pairs(c, t, half, c->loops[c->open].phi, acc));
+  if (nacc >= 64) gpu_of(c)->unroll = 2;  // more would not go into 128 registers
   (void)cg_close_loop(c, acc);
   return HS_GOOD;
 }
@@ -383,7 +384,7 @@ static hs_status rounds(cg *c, const dot *t, const warp_at *at, u32 nacc, LLVMVa
   if (t->d->unit) by_unit(c, t, at, half, acc);
   else HS_TRY(by_threads(c, t, half, k0, nacc, acc));
   for (u32 w = 0; w < 2 && several; w++) put(c, t, w, LLVMBuildXor(c->b, half, one, ""), v[w]);
-  gpu_of(c)->rolled = true;
+  gpu_of(c)->unroll = 1;
   (void)cg_close_loop(c, acc);
   return HS_GOOD;
 }

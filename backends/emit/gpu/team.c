@@ -63,17 +63,18 @@ void gpu_team_close(cg *c, const nest_group *g, LLVMValueRef *carry) {
 
 // Four steps at a time, so that four loads are under way; the rounds of a square stay as they are.
 void gpu_unroll(cg *c, LLVMValueRef branch) {
-  bool rolled = gpu_of(c)->rolled;
+  u32 steps = gpu_of(c)->unroll;
+  bool rolled = steps == 1;
   const char *key = rolled ? "llvm.loop.unroll.disable" : "llvm.loop.unroll.count";
   LLVMMetadataRef how[2] = {LLVMMDStringInContext2(c->ctx, key, strlen(key)),
-                            LLVMValueAsMetadata(LLVMConstInt(c->i32, 4, false))};
+                            LLVMValueAsMetadata(LLVMConstInt(c->i32, steps ? steps : 4, false))};
   LLVMMetadataRef self = LLVMTemporaryMDNode(c->ctx, NULL, 0),
                   parts[2] = {self, LLVMMDNodeInContext2(c->ctx, how, rolled ? 1 : 2)},
                   loop = LLVMMDNodeInContext2(c->ctx, parts, 2);
   LLVMMetadataReplaceAllUsesWith(self, loop);  // a loop's name is a node that names itself
   LLVMSetMetadata(branch, LLVMGetMDKindIDInContext(c->ctx, "llvm.loop", 9),
                   LLVMMetadataAsValue(c->ctx, loop));
-  gpu_of(c)->rolled = false;
+  gpu_of(c)->unroll = 0;
 }
 
 // Exchange by shared memory, for `count` values that every thread is to fold in order: thread `own`
