@@ -277,8 +277,18 @@ u64 nest_node_deps(const nest *n, const nest_node *x) {
   return deps;
 }
 
+// Whether a load is of one element that is always there: it needs no guard, and without one it
+// does not vary where the guard does.
+static bool reads_one_element(const nest *n, const nest_node *x) {
+  if (x->kind != NEST_LOAD || x->guard == NEST_NONE || nest_deps(n, x->e)) return false;
+  i64 lo, hi;
+  nest_range(n, x->e, &lo, &hi);
+  return lo >= 0 && hi < n->bufs.v[x->buf].elements;
+}
+
 u32 nest_node_add(nest *n, const nest_node *in) {
   nest_node x = *in;
+  if (reads_one_element(n, &x)) x.guard = NEST_NONE;
   for (u32 i = 0; i < x.nargs; i++) x.templ |= n->nodes.v[x.args[i]].templ;
   if (x.kind == NEST_ACC || x.kind == NEST_ELEM) x.templ = true;
   x.deps = nest_node_deps(n, &x);
