@@ -3,6 +3,9 @@
 // swaps the one free dimension with contracting ones and leaves the batch dimensions alone is
 // taken, since libraries multiply such operands at full speed; fold_batch=true takes any that keeps
 // the order of the free dimensions.
+//
+// fold_results=true, for where no layouts are assigned: the layout of a dot's result is then what
+// some rewrite left, and one that its readers do not write in is a transposition of its own.
 #include "passes/run/cache.h"
 
 static bool foldable(const hlo_instr *t, hlo_ints batch, hlo_ints con, bool fold_batch) {
@@ -89,9 +92,32 @@ static void fold_convolution(pass_ctx *p, hlo_instr *conv) {
   }
 }
 
+// The layout in which those who read a dot element by element write what they make of it; NULL
+// where somebody else reads it, or they do not agree.
+static const hlo_layout *layout_of_readers(const hlo_instr *dot) {
+  const hlo_layout *l = NULL;
+  if (hlo_is_root(dot)) return NULL;
+  hlo_for_each_use(u, dot) {
+    const hlo_shape *s = u->user->shape;
+    if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE) || !hlo_shape_is_array(s) ||
+        !hlo_shape_same_dims(s, dot->shape) || !s->layout || (l && s->layout != l))
+      return NULL;
+    l = s->layout;
+  }
+  return l;
+}
+
+static void fold_result(pass_ctx *p, hlo_instr *dot) {
+  const hlo_layout *l = layout_of_readers(dot);
+  if (!l || !dot->shape->layout || dot->shape->layout == l || !pass_may_rewrite(p)) return;
+  pass_note_done(p, dot, NULL, "written in the layout of its readers");
+  hlo_set_shape(dot, hlo_shape_with_layout(p->m->ctx, dot->shape, l));
+}
+
 static hs_status run(pass_ctx *p) {
   bool fold_batch = pass_option_bool(p, "fold_batch"),
-       convolutions = pass_option_bool(p, "fold_convolutions");
+       convolutions = pass_option_bool(p, "fold_convolutions"),
+       results = pass_option_bool(p, "fold_results");
   u32 n;
   hlo_computation **comps = pass_comp_post_order(p, &n);
   for (u32 k = 0; k < n; k++) {
@@ -102,6 +128,7 @@ static hs_status run(pass_ctx *p) {
     for (u32 j = 0; j < ni; j++) {
       if (order[j]->dead || order[j]->ctrl_preds) continue;
       if (order[j]->opcode == HLO_DOT) fold_dot(p, order[j], fold_batch);
+      if (results && order[j]->opcode == HLO_DOT) fold_result(p, order[j]);
       if (convolutions && order[j]->opcode == HLO_CONVOLUTION) fold_convolution(p, order[j]);
     }
   }
@@ -113,6 +140,8 @@ static const pass_option_info options[] = {
      "any transpose that keeps the order of the free dimensions, also one that moves batch "
      "dimensions"},
     {"fold_convolutions", PASS_BOOL, "true", "also fold into convolutions"},
+    {"fold_results", PASS_BOOL, "false",
+     "results of dots take the layout of those who read them element by element"},
 };
 
 const pass_info pass_transpose_folding = {
@@ -120,7 +149,7 @@ const pass_info pass_transpose_folding = {
     .summary = "folds transposes into dot and convolution",
     .xla_source = "xla/service/transpose_folding.cc",
     .run = run,
-    .needs = {HLO_TRANSPOSE},
+    .needs = {HLO_TRANSPOSE, HLO_DOT},
     .options = options,
     .noptions = HS_COUNT(options),
     .sample = "ENTRY e {\n"
