@@ -8,8 +8,9 @@
 #     check-gpu README.txt share/licenses/hlosh/
 #
 # LLVM is linked from its archives into one library that has only the functions that hlosh calls and the targets that it
-# makes code for (a third of the whole); where there are no archives its shared library is carried whole. Libraries of others
-# get a name that nobody else has, so that in another program's process, such as Python's, ours are ours.
+# makes code for (a third of the whole); where there are no archives its shared library is carried whole. The C++ library, which other
+# carried libraries call, is linked likewise. Libraries of others get a name that nobody else has, so that in another program's process,
+# such as Python's, ours are ours.
 #
 # usage: make dist     environment, set by make: B, CC, LDFLAGS, LIBS, TREE_ONLY=1 (no archive)
 cd "$(dirname "$0")/.." || exit 1
@@ -23,6 +24,18 @@ out=$B/dist tree=$B/dist/tree work=$B/dist/work
 rm -rf "$tree" "$work" && for d in "$out"/hlosh-*; do [ ! -d "$d" ] || rm -rf "$d"; done && mkdir -p "$tree/lib" "$work" || exit 1
 
 # ---- LLVM, the part of it that is called ----
+# All that the C++ library wants of glibc 2.36 is this function.
+cat >"$work/random.c" <<'END'
+#include <sys/random.h>
+unsigned arc4random(void);
+unsigned arc4random(void) {
+  unsigned v = 0;
+  while (getrandom(&v, sizeof v, 0) != sizeof v)
+    ;
+  return v;
+}
+END
+$CC -O2 -fPIC -c -o "$work/random.o" "$work/random.c" || die "the C compiler does not work"
 llvm=$(echo "$LIBS" | sed -n 's/.*-Wl,-rpath,\([^ ]*\).*/\1/p')
 carried_packages=
 if [ -n "$llvm" ] && archives=$("$llvm/../bin/llvm-config" --link-static --libs core orcjit native x86 nvptx passes bitwriter 2>/dev/null); then
@@ -30,7 +43,7 @@ if [ -n "$llvm" ] && archives=$("$llvm/../bin/llvm-config" --link-static --libs 
   { echo '{ global:'; sed 's/$/;/' "$work/called"; echo 'local: *; };'; } >"$work/llvm.map"
   sed 's/^/-Wl,-u,/' "$work/called" >"$work/llvm.args"
   "${CXX:-g++}" -shared -o "$tree/lib/libhlosh-llvm.so" -Wl,-soname,libhlosh-llvm.so "-Wl,-rpath,\$ORIGIN" -Wl,--gc-sections,-O1,--version-script="$work/llvm.map" \
-    @"$work/llvm.args" -static-libstdc++ -static-libgcc -L"$llvm" -Wl,--start-group $archives -Wl,--end-group \
+    @"$work/llvm.args" "$work/random.o" -static-libstdc++ -L"$llvm" -Wl,--start-group $archives -Wl,--end-group \
     -Wl,--as-needed -lz -lzstd -lrt -ldl -lm -pthread || die "LLVM's archives in $llvm do not link"
   major=$("$llvm/../bin/llvm-config" --version | cut -d. -f1)
   carried_packages="llvm-$major-dev libstdc++6"
@@ -65,7 +78,19 @@ while read -r name path; do
   [ -n "$p" ] || die "$path is of no package: its licence is not known"
   carried_packages="$carried_packages $p"
 done <"$work/needed"
-strip --strip-all "$tree/bin/hlosh" "$tree/lib/libhlosh.so.1" "$tree/lib/libpjrt_hlosh.so" "$tree"/lib/libhlosh-llvm.so 2>/dev/null
+# The C++ library, under the version names that its callers want. Where its archive lacks one it stays as it was copied.
+cxx=$tree/lib/libhlosh-stdc++.so.6
+if [ -f "$cxx" ]; then
+  for f in "$tree"/lib/libhlosh-*.so*; do [ "$f" = "$cxx" ] || readelf -W --dyn-syms "$f"; done |
+    awk '$7 == "UND" && $8 ~ /@(GLIBCXX|CXXABI)_/ { print $8 }' | sort -u >"$work/cxx.called"
+  awk -F@ '{ v[$2] = v[$2] " " $1 ";" } END { for (k in v) printf "%s { global:%s };\n", k, v[k]; print "HLOSH_REST { local: *; };" }' "$work/cxx.called" >"$work/cxx.map"
+  sed 's/@.*//; s/^/-Wl,-u,/' "$work/cxx.called" >"$work/cxx.args"
+  "${CXX:-g++}" -shared -o "$work/cxx.so" -Wl,-soname,libhlosh-stdc++.so.6 -Wl,--gc-sections,-O1,--version-script="$work/cxx.map" \
+    @"$work/cxx.args" "$work/random.o" -static-libstdc++ -lm 2>"$work/cxx.log" &&
+    readelf -W --dyn-syms "$work/cxx.so" | awk '$7 != "UND" && $8 ~ /@/ { sub(/@@/, "@", $8); print $8 }' | sort -u >"$work/cxx.has" &&
+    [ -z "$(comm -23 "$work/cxx.called" "$work/cxx.has")" ] && cp "$work/cxx.so" "$cxx"
+fi
+strip --strip-all "$tree/bin/hlosh" "$tree/lib/libhlosh.so.1" "$tree/lib/libpjrt_hlosh.so" "$tree/lib/libhlosh-llvm.so" "$cxx" 2>/dev/null
 replace=$(while read -r name new; do printf ' --replace-needed %s %s' "$name" "$new"; done <"$work/renamed")
 for f in "$tree/bin/hlosh" "$tree"/lib/*.so*; do
   [ -L "$f" ] && continue

@@ -16,6 +16,10 @@ set -- "$B"/dist/hlosh-*.tar.xz
 [ "$(wc -c <"$1")" -le $((48 << 20)) ] || fail "$1 has $(wc -c <"$1") bytes, more than 48 MiB"
 glibc=$(cat "$B/dist/glibc")
 case $1 in *"glibc$glibc.tar.xz") ;; *) fail "$1 does not name glibc $glibc" ;; esac
+# What the README promises is what Debian 12 makes.
+if grep -q '^VERSION_ID="12"' /etc/os-release 2>/dev/null; then
+  grep -q "$(basename "$1")" README.md && grep -q "manylinux_$(echo "$glibc" | tr . _)_" docs/PYTHON.md || fail "README.md or docs/PYTHON.md names another archive than $(basename "$1")"
+fi
 mkdir "$dir/root" && tar -C "$dir" -xf "$1" || fail "the archive does not unpack"
 tree=$(echo "$dir"/hlosh-*)
 hlosh=$tree/bin/hlosh
@@ -66,6 +70,7 @@ ENTRY main {
 END
 cp "$dir/script.hlosh" "$dir/factor.hlo" "$tree/"
 (cd "$tree" && env -i HOME="$dir" PATH= "$hlosh" -f script.hlosh) >"$dir/out" 2>&1 || fail "the session fails"
+(cd "$tree" && env -i HOME="$dir" PATH= LD_BIND_NOW=1 "$hlosh" -c 'example convnet; check') >"$dir/more" 2>&1 || { mv "$dir/more" "$dir/out"; fail "a function is missing"; }
 for said in 'results of all rows agree' 'ld.global' 'agrees with interp'; do grep -q "$said" "$dir/out" || fail "the session does not say: $said"; done
 "$tree/bin/hlo-opt" --passes=dce "$tree/share/hlosh/examples/mlp.hlo" >"$dir/out" 2>&1 || fail "hlo-opt does not run"
 rm -rf "$tree/bundle" "$tree/model.hlo.gz"
