@@ -29,6 +29,7 @@ try "damaged text (more)" 600 "$B/tests/fuzz_text" --step 17 --flips 400 --round
 try "damaged protos (more)" 600 "$B/tests/fuzz_text" --proto --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
 # What strangers get.
 if has LLVM; then
+  try "check-gpu beside XLA" 900 env HLOSH_FULL=1 sh tests/check_gpu.sh
   try "the archive of make dist" 900 sh tests/dist.sh
   try "the wheel of make wheel" 900 sh tests/wheel.sh
 else skipped "the archive and the wheel" "no LLVM"; fi

@@ -1,6 +1,6 @@
 #!/bin/sh
 # check-gpu on drivers of our own, with tiny sizes: everything is measured and judged, a module that fails is a failure, a machine
-# without a GPU is told apart. What it finds to be slow is the emulation. Exit 77 without Python 3.
+# without a GPU is told apart. What it finds to be slow is the emulation. HLOSH_FULL=1: with XLA beside it. Exit 77 without Python 3.
 cd "$(dirname "$0")/.." || exit 1
 : "${B:=build}" "${HLOSH:=$B/hlosh}"
 command -v python3 >/dev/null 2>&1 || { echo "no python3"; exit 77; }
@@ -43,6 +43,7 @@ for row in r["bandwidth"]["rows"]:
     assert row["gbps"] > 0 and row["of_copy"] > 0, row
     assert row["kernel"] == "copy" or row["clock"].startswith("CUPTI"), row
     assert row["kernel"] in text
+assert len(r["products"]) == 2 and all(row["tflops"] > 0 for row in r["products"]), r["products"]
 assert r["launch"]["kernels"] == 20 and r["launch"]["us_per_kernel"] > 0, r["launch"]
 assert r["clocks"]["modules"] == 8 and r["clocks"]["cupti_ms"] > 0, r["clocks"]
 assert "rows" in r["xla"] or r["xla"]["error"], r["xla"]
@@ -55,6 +56,21 @@ run 6 $tiny
 grep -q 'failed *broken: E0' "$dir/out" || fail "the failing module is not named"
 # Too little time: what was not reached is counted, and is no success.
 run "1 6" --bytes 65536 --seconds 0.05 --kernels 20 --minutes 0.1
+# Beside XLA, a process of Python for each module: a Python that says it has a GPU.
+if [ -z "$HLOSH_FULL" ]; then :
+elif [ -x build/peers/bin/python3 ]; then
+  rm "$dir/few/broken.hlo" "$dir/few/loop.hlo" "$dir/few/reduce_fma.hlo"
+  mkdir -p "$dir/python/bin" && { echo '#!/bin/sh'; echo "case \"\$2\" in *default_backend*) echo 0.0 gpu ;; *) exec '$PWD/build/peers/bin/python3' \"\$@\" ;; esac"; } >"$dir/python/bin/python3" && chmod +x "$dir/python/bin/python3" || exit 1
+  run 1 $tiny --python "$dir/python/bin/python3"
+  python3 - "$dir/report" <<'END' >"$dir/out" 2>&1 || fail "the comparison with XLA is not as it should be"
+import json, pathlib, sys
+x = json.loads((pathlib.Path(sys.argv[1]) / "check-gpu.json").read_text())["xla"]
+assert x["jaxlib"] == "0.0" and [row["module"] for row in x["rows"]][-1] == "mlp", x
+assert all(row["hlosh_ms"] > 0 and row["xla_ms"] > 0 for row in x["rows"] if "error" not in row), x
+assert sum("ratio" in row for row in x["rows"]) >= 10, x
+assert x["compared"] == sum("ratio" in row and "left_out" not in row for row in x["rows"]), x
+END
+else echo "SKIP beside XLA: no build/peers (make peers)"; fi
 # The driver's own copy, with a driver that says what a copy takes.
 if command -v "${CC:-cc}" >/dev/null 2>&1; then
   ${CC:-cc} -shared -fPIC -o "$dir/stub.so" tests/gpu/copy_driver.c || fail "the stub does not compile"
