@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "core/analysis/customcall.h"
+
 static double first_bytes(const hlo_instr *i) {
   double b = 0;
   for (u32 k = 0; k < i->noperands; k++) b += (double)hlo_shape_bytes(hlo_operand(i, k)->shape);
@@ -19,6 +21,31 @@ u32 prof_module_devices(const hlo_module *m) {
                  *p = hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
   double n = (double)HS_MAX(r ? r->v.i : 1, 1) * (double)HS_MAX(p ? p->v.i : 1, 1);
   return (u32)HS_MIN(n, 1e6);
+}
+
+// Whether some dimension is cut.
+static bool is_cut(const hlo_sharding *s) {
+  if (!s) return false;
+  for (u32 k = 0; k < s->nchildren; k++)
+    if (is_cut(s->children[k])) return true;
+  u32 last = s->last_tile_dims.n + s->replicate_last, n = s->dims.n - HS_MIN(last, s->dims.n);
+  for (u32 k = 0; k < n && s->type == HLO_SH_TILED; k++)
+    if (s->dims.v[k] > 1) return true;
+  return false;
+}
+
+u32 prof_module_undivided(const hlo_module *m) {
+  const hlo_attr *p = hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
+  if (!p || p->v.i < 2) return 1;
+  bool cut = false;
+  hlo_for_each_comp(c, m) {
+    hlo_for_each_instr(i, c) {
+      if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) return 1;
+      if (i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_of_devices(i)) return 1;
+      cut |= is_cut(hlo_attr_ptr(i, HLO_ATTR_SHARDING));
+    }
+  }
+  return cut ? (u32)HS_MIN(p->v.i, 1000000) : 1;
 }
 
 // Devices that exchange with each other.

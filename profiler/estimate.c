@@ -16,7 +16,9 @@
 // large enough; else anywhere within what is live.
 //
 // Devices. On this machine's processor the devices of a module run one after the other, so that its
-// time is of all of them; elsewhere it is one device's share, and the network between them.
+// time is of all of them; elsewhere it is one device's share, and the network between them. A
+// module that says how its arrays are to be sharded and is not partitioned yet has the shapes of
+// all devices together: every kernel then does its part, as if all of it could be divided.
 //
 // Overlap. Kernels follow each other. Only a collective between its start and its done runs beside
 // them: the network is a second clock.
@@ -264,6 +266,21 @@ static bool is_meeting(const estimator *x, const hlo_instr *i) {
                              (i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_of_devices(i)));
 }
 
+// One part of so many of a kernel's work.
+static void divide(prof_work *w, double parts) {
+  double *const amounts[] = {&w->items,          &w->points,  &w->reduced_row, &w->reduced_column,
+                             &w->whole,          &w->against, &w->windowed,    &w->padded,
+                             &w->narrow,         &w->widened, &w->strided,     &w->indexed,
+                             &w->gapped,         &w->read,    &w->written,     &w->flops,
+                             &w->transcendentals};
+  for (size_t k = 0; k < HS_COUNT(amounts); k++) *amounts[k] /= parts;
+  for (u32 k = 0; k < w->ncounts; k++) w->counts[k].elements /= parts;
+  prof_product *p = &w->product;
+  double *longest = p->batch >= parts ? &p->batch : p->m >= p->n ? &p->m : &p->n;
+  *longest = HS_MAX(*longest / parts, 1);
+  p->operands /= parts;
+}
+
 // Of all devices that this processor stands for.
 static void add_devices(const estimator *x, const hlo_instr *i, prof_kernel *k) {
   k->network_s = is_meeting(x, i) ? x->together * x->d->measured->meeting_s : 0;
@@ -297,6 +314,7 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
     return;
   }
   add_copy(x, i, &w);
+  if (x->out->total.parts > 1) divide(&w, x->out->total.parts);
   prof_place p[MOST_PLACES];
   u32 n = find_places(x, i, &w, all, clock, p);
   prof_kernel *k = &x->out->kernels[i->id];
@@ -392,6 +410,8 @@ hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const
   out->total.devices = o->devices ? o->devices : prof_module_devices(m);
   out->kernels = hs_calloc(out->n + 1u, sizeof *out->kernels);
   out->times = hs_calloc(out->n + 1u, sizeof *out->times);
+  out->total.parts = d->family == PROF_CPU ? 1 : prof_module_undivided(m);
+  if (out->total.peak_bytes < INT64_MAX) out->total.peak_bytes /= out->total.parts;
   out->total.here = d->family == PROF_CPU ? simulated_devices(m) : 1;
   estimator x = {
       .d = d, .o = *o, .out = out, .live = (double)memory.peak_bytes, .together = out->total.here};

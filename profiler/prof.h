@@ -54,6 +54,7 @@ typedef struct prof_estimate {
   u32 kernels;        // launches
   u32 devices;        // that the module runs on together
   u32 here;           // of these, whose work is in the times: one, but on a processor all of them
+  u32 parts;          // that everything was divided by, as the module is not partitioned yet
   u32 unknown_calls;  // custom calls that only their bytes are counted of
   u32 unknown_loops;  // loops that nothing says the number of iterations of: PROF_GUESSED_TRIPS
 } prof_estimate;

@@ -53,6 +53,11 @@ static void say_device(repl_cmd *c, const prof_device *d, const prof_estimate *n
                "  `calibrate` measures this machine; until then the figures are a typical one's\n");
     if (now->here > 1)
       repl_say(c->out, "  all of its %u devices, which run here one after the other\n", now->here);
+    else if (now->parts > 1)
+      repl_say(c->out,
+               "  not partitioned yet: figures are of everything divided by %u, one device's share "
+               "at best,\n  without what they exchange\n",
+               now->parts);
     else if (now->devices > 1)
       repl_say(c->out, "  one device's share of %u, and what they exchange over %s\n", now->devices,
                d->link);
@@ -65,6 +70,7 @@ static void say_device(repl_cmd *c, const prof_device *d, const prof_estimate *n
   repl_json_bool(c->doc, "calibrated", prof_device_is_calibrated(d));
   repl_json_int(c->doc, "devices", now->devices);
   repl_json_int(c->doc, "devices_here", now->here);
+  repl_json_int(c->doc, "divided_by", now->parts);
   repl_json_bool(c->doc, "fits", fits);
 }
 
@@ -222,6 +228,7 @@ hs_status cmd_estimate(repl_cmd *c) {
   o.naive = false;
   HS_TRY(prof_estimate_kernels(c->m, d, &o, &cur));
   const prof_estimate now = cur.total;
+  plain.peak_bytes /= now.parts;
   say_device(c, d, &now);
   if (!c->doc)
     repl_say(c->out, "%-34s %10s %8s %14s %10s %10s\n", "", "time", "kernels", "compute", "moved",

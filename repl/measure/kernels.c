@@ -62,6 +62,10 @@ static hs_status record(repl_cmd *c, kernel_run *p) {
                                  .max_seconds = seconds / 2,
                                  .want_kernel_times = true};
   HS_TRY(x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &p->result));
+  if (!program->nkernels) {
+    kernels_free(p);
+    return hs_fail(HS_E_UNSUPPORTED, "the program has no kernels: nothing in it computes or moves");
+  }
   p->kernels = program->kernels;
   p->rec = p->result.timing.kernels;
   p->plain = prof_summarize(p->result.timing.samples_ms, p->result.timing.runs);

@@ -441,6 +441,10 @@ hs_status cmd_speedup(repl_cmd *c) {
     const char *where = device ? device->name : c->s->be->name;
     repl_say(c->out, "%s on %s%s%s%s\n", c->m->name, where, device ? " (estimated, " : "",
              device ? repl_device_origin(device) : "", device ? ")" : "");
+    if (device && m.x[0].parts > 1)
+      repl_say(c->out,
+               "not partitioned yet: everything divided by %u, one device's share at best\n",
+               m.x[0].parts);
     for (u32 k = 0; device && k < m.n; k++) {
       char a[32], b[32];
       if (m.x[k].peak_bytes > device->memory_bytes)

@@ -224,6 +224,10 @@ static hs_status estimate_one(subject *x, const prof_device *d) {
   x->alias_bytes = mem.alias_bytes;
   x->temp_bytes = mem.temp_bytes;
   x->peak_bytes = mem.peak_bytes;
+  x->parts = e.parts;
+  i64 *const sizes[] = {&x->argument_bytes, &x->output_bytes, &x->alias_bytes, &x->temp_bytes,
+                        &x->peak_bytes};
+  for (size_t k = 0; k < HS_COUNT(sizes); k++) *sizes[k] /= e.parts;
   return HS_GOOD;
 }
 

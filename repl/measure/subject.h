@@ -29,6 +29,7 @@ typedef struct subject {
   prof_interval median;                // ms, of the rounds
   prof_interval ratio;                 // time of the first subject ÷ its own; value 0: not known
   u32 kernels;
+  u32 parts;  // estimated: that all figures were divided by; the module is not partitioned yet
   double bytes_moved;
   // -1: not known
   i64 compile_peak_bytes, argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;

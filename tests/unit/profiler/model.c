@@ -249,6 +249,29 @@ static void devices_here(void **st) {
   hs_free(eight), hs_free(apart), hs_free(one);
 }
 
+// A module that is to be sharded and is not partitioned yet is a device's part of it all.
+static void not_partitioned_yet(void **st) {
+  (void)st;
+  const char *text = "HloModule m, num_partitions=8\nENTRY main {\n"
+                     "  p = f32[8388608] parameter(0)%s\n  ROOT r = f32[8388608] tanh(p)\n}\n";
+  char *cut = hs_format(text, ", sharding={devices=[8]<=[8]}"),
+       *same = hs_format(text, ", sharding={replicated}"),
+       *last = hs_format(text, ", sharding={devices=[1,8]<=[8] last_tile_dim_replicate}");
+  loaded x = load(cut), y = load(same), z = load(last);
+  assert_int_equal(prof_module_undivided(x.m), 8);
+  assert_int_equal(prof_module_undivided(y.m), 1);
+  assert_int_equal(prof_module_undivided(z.m), 1);
+  prof_estimate e, whole;
+  assert_true(hs_ok(prof_estimate_module(x.m, prof_device_find("h100"), false, &e)));
+  assert_true(hs_ok(prof_estimate_module(y.m, prof_device_find("h100"), false, &whole)));
+  assert_int_equal(e.parts, 8);
+  assert_int_equal(whole.parts, 1);
+  assert_true(e.time_s > whole.time_s / 9 && e.time_s < whole.time_s / 4);
+  assert_int_equal(e.peak_bytes, whole.peak_bytes / 8);
+  unload(&x), unload(&y), unload(&z);
+  hs_free(cut), hs_free(same), hs_free(last);
+}
+
 // A value takes the memory of one that nobody needs any more, and finds it in the cache.
 static void memory_is_used_again(void **st) {
   (void)st;
@@ -426,6 +449,7 @@ int main(void) {
       cmocka_unit_test(collectives),
       cmocka_unit_test(orders),
       cmocka_unit_test(devices_here),
+      cmocka_unit_test(not_partitioned_yet),
       cmocka_unit_test(memory_is_used_again),
       cmocka_unit_test(better_of_two),
       cmocka_unit_test(terabytes),
