@@ -49,8 +49,9 @@ def main():
     for path in licenses:
         w.add(f"{info}/licenses/{path.name}", path.read_bytes())
     readme = (ROOT / "docs" / "PYTHON.md").read_text(encoding="utf-8")
+    readline = "; with GNU readline, which the program carries, GPL-3.0-or-later as a whole" if any(tree.glob("lib/*readline*")) else ""
     metadata = ["Metadata-Version: 2.4", "Name: hlosh", f"Version: {version}", "Summary: An interactive shell and profiler for XLA's HLO",
-                "License: Apache-2.0; with GNU readline, which the program carries, GPL-3.0-or-later as a whole; see licenses/PACKAGES",
+                "License: Apache-2.0" + readline + "; see licenses/PACKAGES",
                 *(f"License-File: {p.name}" for p in licenses), "Requires-Python: >=3.9", "Requires-Dist: numpy",
                 "Provides-Extra: jax", 'Requires-Dist: jax; extra == "jax"', "Provides-Extra: notebook", 'Requires-Dist: ipython; extra == "notebook"',
                 "Keywords: jax,xla,hlo,compiler,profiler", "Classifier: Operating System :: POSIX :: Linux",
