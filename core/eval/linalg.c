@@ -210,6 +210,11 @@ hs_status hlo_eval_cholesky(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_li
         if (r == c) m[r * n + c] = creal(v) > 0 ? zmake(sqrt(creal(v)), 0) : zmake(NAN, 0);
         else m[r * n + c] = v / creal(m[c * n + c]);
       }
+    // as XLA has it, nothing is known of a matrix that is not positive definite
+    if (n && creal(m[n * n - 1]) != creal(m[n * n - 1])) {
+      for (i64 k = 0; k < n * n; k++) m[k] = zmake(NAN, 0);
+      continue;
+    }
     for (i64 r = 0; r < n; r++)
       for (i64 c = r + 1; c < n; c++) {
         if (!lower) m[r * n + c] = conj(m[c * n + r]), m[c * n + r] = 0;

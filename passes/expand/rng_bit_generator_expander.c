@@ -3,9 +3,9 @@
 // the bits by ThreeFry or Philox (prng.h), one for each pair of shapes and algorithm.
 //
 // The state of ThreeFry is a key and a counter, that of Philox a key and a counter of two words, or
-// of one: then the counter is the whole state, reversed. From a state of another size XLA makes a
-// call whose result is not what the computation returns, and so does this pass: the verifier says
-// so.
+// of one: then the counter is the whole state, reversed. From a longer state XLA makes a call whose
+// result is not what the computation returns, which is no valid module; so does this pass when it
+// is asked to, for those who compare with XLA's.
 #include "passes/expand/prng.h"
 
 typedef struct made {
@@ -40,13 +40,15 @@ static hlo_computation *generator(hlo_module *m, const made *want) {
   return c;
 }
 
-static const char *why_not(const hlo_instr *i) {
+static const char *why_not(const hlo_instr *i, i64 algorithm, bool any_state) {
   const hlo_shape *s = hlo_operand(i, 0)->shape;
   if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems != 2) return "its result is no pair";
   const hlo_shape *data = i->shape->elems[1];
   u32 bits = (u32)hlo_dtype_bits(data->dtype);
   if (s->rank != 1 || s->dtype != HLO_U64 || s->dims[0] < 2)
     return "its state is not u64[2] or more";
+  if (s->dims[0] > (algorithm == HLO_RNG_ALGORITHM_PHILOX ? 3 : 2) && !any_state)
+    return "its state is longer than that of the algorithm";
   if (hlo_dtype_is_complex(data->dtype) || data->dtype == HLO_PRED || bits < 8)
     return "no bits are made for this type";
   if (hlo_shape_is_dynamic(data)) return "its result has a dynamic dimension";
@@ -65,20 +67,21 @@ static hlo_computation *find(made_list *l, hlo_module *m, made want) {
 
 static hs_status run(pass_ctx *c) {
   i64 absent =
-      pass_option_choice(c, "default") ? HLO_RNG_ALGORITHM_PHILOX : HLO_RNG_ALGORITHM_THREE_FRY;
+      pass_option_bool(c, "three_fry") ? HLO_RNG_ALGORITHM_THREE_FRY : HLO_RNG_ALGORITHM_PHILOX;
+  bool any_state = pass_option_bool(c, "any_state");
   made_list l = {0};
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_RNG_BIT_GENERATOR) continue;
-      const char *why = why_not(i);
+      i64 algorithm = hlo_attr_int(i, HLO_ATTR_RNG_ALGORITHM, HLO_RNG_ALGORITHM_DEFAULT);
+      if (algorithm == HLO_RNG_ALGORITHM_DEFAULT) algorithm = absent;
+      const char *why = why_not(i, algorithm, any_state);
       if (why) {
         pass_note_declined(c, i, NULL, "%s", why);
         continue;
       }
       if (!pass_may_rewrite(c)) goto done;
-      i64 algorithm = hlo_attr_int(i, HLO_ATTR_RNG_ALGORITHM, HLO_RNG_ALGORITHM_DEFAULT);
-      if (algorithm == HLO_RNG_ALGORITHM_DEFAULT) algorithm = absent;
       hlo_instr *state = hlo_operand(i, 0);
       made want = {state->shape, i->shape->elems[1], algorithm, NULL};
       pass_note_done(c, i, NULL, "expanded to %s",
@@ -94,7 +97,9 @@ done:
 }
 
 static const pass_option_info options[] = {
-    {"default", PASS_CHOICE, "three_fry|philox", "what rng_default stands for"},
+    {"three_fry", PASS_BOOL, "false", "rng_default stands for ThreeFry, else for Philox"},
+    {"any_state", PASS_BOOL, "false",
+     "expand from longer states too, though the call is not valid"},
 };
 
 const pass_info pass_rng_bit_generator_expander = {

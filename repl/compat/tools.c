@@ -106,6 +106,28 @@ static const char *stage_line(const char *platform, const char *stage) {
   return NULL;
 }
 
+// What XLA registers these passes with where hlosh does not by itself.
+static const struct {
+  const char *pass, *options;
+} registered[] = {{"rng-bit-generator-expander", "three_fry=true,any_state=true"}};
+
+// A list of passes with those options where it gives none; hs_alloc'ed.
+static char *as_registered(const char *passes) {
+  hs_buf b = {0};
+  for (const char *p = passes; *p;) {
+    size_t n = strcspn(p, ",{}()");
+    hs_buf_put(&b, p, n);
+    for (size_t k = 0; k < HS_COUNT(registered); k++)
+      if (p[n] != '{' && strlen(registered[k].pass) == n && !memcmp(p, registered[k].pass, n))
+        hs_buf_printf(&b, "{%s}", registered[k].options);
+    p += n;
+    if (*p) hs_buf_putc(&b, *p++);
+  }
+  char *out = hs_strdup(hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  return out;
+}
+
 static void warn_if_invalid(const compat_tool *t, repl_module *mod) {
   hs_status v = repl_verified(mod);
   if (!hs_ok(v))
@@ -127,9 +149,13 @@ static int opt_module(const compat_tool *t, const compat_args *a, repl_session *
     hs_free(what);
     return code;
   }
-  if (passes && *passes &&
-      (sh(s, "set verify off > /dev/null", NULL) || sh(s, "pass {} --quiet > /dev/null", passes)))
-    return 1;
+  if (passes && *passes) {
+    char *list = as_registered(passes);
+    int code = sh(s, "set verify off > /dev/null", NULL);
+    if (!code) code = sh(s, "pass {} --quiet > /dev/null", list);
+    hs_free(list);
+    if (code) return 1;
+  }
   if (passes && valid) warn_if_invalid(t, s->current);
   bool pipeline = !passes && strcmp(platform, "cpu") == 0;
   if (pipeline && sh(s, "pipeline cpu --quiet > /dev/null", NULL)) return 1;

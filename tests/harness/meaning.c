@@ -201,6 +201,9 @@ meaning meaning_still_by(meaning_of *x, const hlo_module *m, const char *passes,
                          void *arg, hs_status *why) {
   *why = HS_GOOD;
   hlo_literal *y = NULL;
+  // rng-expander: random numbers by another generator
+  if (m->nops[HLO_RNG] < x->narrow.m->nops[HLO_RNG] && m->nops[HLO_RNG_GET_AND_UPDATE_STATE])
+    return NOT_EVALUATED;
   bool narrow = x->narrow.value && !(meaning_rounds_less(passes) && widen_has_narrow(x->narrow.m));
   if (narrow) {
     hs_status s = run(arg, &x->narrow, m, &y);
