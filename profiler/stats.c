@@ -133,6 +133,7 @@ prof_interval prof_median(const double *samples, u32 n) {
   if (!n) return (prof_interval){0};
   double *v = sorted_copy(samples, n);
   prof_interval i = {quantile(v, n, 0.5), v[0], v[n - 1]};
+  const double range[2] = {v[0], v[n - 1]};
   // the resampled medians of many samples are as close together as the ranks say
   if (n > MOST) {
     double half = 0.98 * sqrt((double)n);
@@ -147,7 +148,14 @@ prof_interval prof_median(const double *samples, u32 n) {
     hs_free(w);
   }
   hs_free(v);
-  if (n >= FEW) widen(&i, prof_persistence(samples, n));
+  // the ranges of two to five samples miss the median in 2 of 2^n cases, so that they have to be
+  // as much wider as Student's distribution is in its tails
+  static const double few[FEW] = {1, 1, 9, 2.5, 1.6, 1.2};
+  double least = i.low, most = i.high;
+  if (n < FEW) widen(&i, few[n]);
+  else widen(&i, prof_persistence(samples, n));
+  if (n >= FEW) i.low = HS_MAX(i.low, range[0]), i.high = HS_MIN(i.high, range[1]);
+  i.low = HS_MIN(i.low, least), i.high = HS_MAX(i.high, most);
   return i;
 }
 

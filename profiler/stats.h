@@ -34,8 +34,8 @@ double prof_half_width(prof_interval);
 // each sample's rank with the next one's (Spearman's), 0 where it is below; 1 for fewer than eight.
 double prof_persistence(const double *samples, u32 n);
 // The median of n samples, in the order they were taken; the interval is the percentile bootstrap's
-// (Efron, 1979) widened by prof_persistence, and the samples' range when there are fewer than six.
-// The same samples give the same interval.
+// (Efron, 1979) widened by prof_persistence, within the samples' range; of fewer than six samples
+// their range, widened. The same samples give the same interval.
 prof_interval prof_median(const double *samples, u32 n);
 
 // What a ratio says. Above PROF_NOISE half-width it says nothing.

@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-enum { MIN_ROUNDS = 7, MAX_ROUNDS = 60, WANTED_ROUNDS = 30 };
+// LEAST_ROUNDS even when the time is over: from fewer nothing can be said.
+enum { LEAST_ROUNDS = 3, MIN_ROUNDS = 7, MAX_ROUNDS = 60, WANTED_ROUNDS = 30 };
 // A fifth of the time may go into warm-up.
 static const double warmup_part = 0.2;
 // Rounds shorter than this measure the dispatch of a run request rather than the runs.
@@ -78,6 +79,8 @@ hs_status prof_trial_run(prof_entry *e, u32 n, prof_run_fn *run, void *arg,
   while (out->rounds < MAX_ROUNDS) {
     HS_TRY(one_round(e, n, run, arg, slice, &seed));
     out->rounds++;
+    bool late = !o->rounds && now_s() > end && out->rounds >= LEAST_ROUNDS;
+    if (late) break;
     if (out->rounds < least) continue;
     // more rounds only narrow the interval; it is looked at seldom, so that looking until it
     // pleases does not count for much

@@ -25,7 +25,7 @@ typedef hs_status prof_run_fn(void *arg, u32 k, double seconds, prof_samples *ou
 typedef struct prof_trial_options {
   double seconds;  // wall time for all programs together, warm-up included
   double until;    // relative half-width of the ratios that is enough; 0: use all the time
-  u32 rounds;      // at least so many, whatever the time; 0: MIN_ROUNDS of trial.c
+  u32 rounds;      // at least so many, whatever the time; 0: as the time allows, three at least
   u64 seed;        // of the order within the rounds
 } prof_trial_options;
 

@@ -47,6 +47,18 @@ static axes find_axes(const viz_roofline *r) {
   return a;
 }
 
+// A number at an axis: three digits, and never an exponent.
+static const char *tick_text(char buf[32], double v) {
+  int decimals = v > 0 && v < 100 ? HS_MIN(HS_MAX(2 - (int)floor(log10(v)), 0), 18) : 0;
+  (void)snprintf(buf, 32, "%.*f", decimals, v);
+  if (strchr(buf, '.')) {
+    size_t n = strlen(buf);
+    while (n && buf[n - 1] == '0') buf[--n] = 0;
+    if (n && buf[n - 1] == '.') buf[n - 1] = 0;
+  }
+  return buf;
+}
+
 // ---- SVG ----------------------------------------------------------------------------------------
 static double px(const axes *a, double v) {
   return LEFT + (W - LEFT - RIGHT) * (log10(v) - a->x0) / (a->x1 - a->x0);
@@ -56,18 +68,19 @@ static double py(const axes *a, double v) {
 }
 
 static void put_grid(const axes *a, hs_buf *b) {
+  char t[32];
   for (double e = a->x0; e <= a->x1; e++)
     hs_buf_printf(b,
                   "<path d='M%.1f %dV%d' class='g'/><text x='%.1f' y='%d' "
-                  "text-anchor='middle'>%g</text>\n",
+                  "text-anchor='middle'>%s</text>\n",
                   px(a, pow(10, e)), TOP, H - BOTTOM, px(a, pow(10, e)), H - BOTTOM + 16,
-                  pow(10, e));
+                  tick_text(t, pow(10, e)));
   for (double e = a->y0; e <= a->y1; e++)
     hs_buf_printf(b,
                   "<path d='M%d %.1fH%d' class='g'/><text x='%d' y='%.1f' "
-                  "text-anchor='end'>%g</text>\n",
+                  "text-anchor='end'>%s</text>\n",
                   LEFT, py(a, pow(10, e)), W - RIGHT, LEFT - 6, py(a, pow(10, e)) + 4,
-                  pow(10, e - 9));
+                  tick_text(t, pow(10, e - 9)));
   hs_buf_printf(b,
                 "<text x='%d' y='%d' text-anchor='middle'>operations per byte</text>\n"
                 "<text x='16' y='%d' text-anchor='middle' "
@@ -153,13 +166,14 @@ void viz_roofline_text(const viz_roofline *r, u32 width, u32 height, hs_buf *out
     grid[(size_t)line * w + col] = k < 26 ? (char)('a' + k) : '.';
   }
   for (u32 k = 0; k < height; k++) {
-    char tick[24];
-    snprintf(tick, sizeof tick, "%.3g", pow(10, a.y1 - k * dy - 9));
-    hs_buf_printf(out, "%8s |%.*s\n", k % 3 == 0 ? tick : "", (int)w, grid + (size_t)k * w);
+    char t[32];
+    (void)tick_text(t, pow(10, a.y1 - k * dy - 9));
+    hs_buf_printf(out, "%8s |%.*s\n", k % 3 == 0 ? t : "", (int)w, grid + (size_t)k * w);
   }
   hs_buf_printf(out, " GFLOP/s +");
   for (u32 k = 0; k < w; k++) hs_buf_putc(out, '-');
-  hs_buf_printf(out, "\n          %-*g%*g operations per byte\n", (int)w / 2, pow(10, a.x0),
-                (int)w / 2 - 20, pow(10, a.x1));
+  char low[32], high[32];
+  hs_buf_printf(out, "\n          %-*s%*s operations per byte\n", (int)w / 2,
+                tick_text(low, pow(10, a.x0)), (int)w / 2 - 20, tick_text(high, pow(10, a.x1)));
   hs_free(grid);
 }

@@ -127,7 +127,9 @@ static hs_status measure_kernels(repl_cmd *c, double *by_id, u32 n) {
   HS_TRY(kernels_record(c, &p));
   for (u32 k = 0; k < p.rec->nkernels; k++) {
     const hlo_instr *i = hlo_find_instr(c->m, p.kernels[k].name);
-    if (i && i->id < n) by_id[i->id] = prof_recorded_kernel(p.rec, k).median * 1e-3;
+    // what is left without its probes can be below zero
+    double ms = HS_MAX(prof_recorded_kernel(p.rec, k).median, 0);
+    if (i && i->id < n) by_id[i->id] = ms * 1e-3;
   }
   kernels_free(&p);
   return HS_GOOD;
@@ -138,7 +140,11 @@ static void say_kernel(repl_cmd *c, repl_json *list, const costly *v, const prof
   char t[32], b[32], f[32], m[32], x[32], tiles[16] = "", error[80] = "";
   double times = e->times[v->i->id];
   if (k->utilization > 0) snprintf(tiles, sizeof tiles, "%.0f %%", 100 * k->utilization);
-  if (v->measured_s >= 0)
+  // less than a probe tells apart, or a branch that was not taken
+  static const double nothing_s = 2e-9;
+  if (v->measured_s >= 0 && v->measured_s < nothing_s)
+    snprintf(error, sizeof error, "  measured: next to nothing");
+  else if (v->measured_s >= 0)
     snprintf(error, sizeof error, "  measured %.16s, off by %.16s", repl_time(m, v->measured_s),
              prof_ratio_text(x, HS_MAX(v->s, v->measured_s) /
                                     HS_MAX(HS_MIN(v->s, v->measured_s), 1e-12)));

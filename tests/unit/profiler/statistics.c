@@ -164,6 +164,32 @@ static void trial(void **state) {
   for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
 }
 
+// A request that takes long ends the trial early: the time asked for counts, not the rounds.
+static hs_status simulate_slow(void *arg, u32 k, double seconds, prof_samples *out) {
+  (void)seconds;
+  (void)usleep(20000);
+  return simulate(arg, k, 0, out);
+}
+
+static void trial_keeps_to_its_time(void **state) {
+  (void)state;
+  prof_entry e[3] = {0};
+  machine m = {.ms = {8, 4, 8}, .noise = 0.01, .seed = 5};
+  prof_trial_options o = {.seconds = 0.05, .seed = 1};
+  prof_trial t;
+  hs_status s = prof_trial_run(e, 3, simulate_slow, &m, &o, &t);
+  assert_true(hs_ok(s));
+  assert_int_equal(t.rounds, 3);
+  prof_interval r = prof_ratio(e[0].rounds.v, e[1].rounds.v, t.rounds);
+  double lo = HUGE_VAL, hi = 0;
+  for (u32 k = 0; k < t.rounds; k++) {
+    lo = fmin(lo, e[0].rounds.v[k] / e[1].rounds.v[k]);
+    hi = fmax(hi, e[0].rounds.v[k] / e[1].rounds.v[k]);
+  }
+  assert_true(r.low < lo && r.high > hi);  // three are few
+  for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
+}
+
 static void trial_says_when_noisy(void **state) {
   (void)state;
   prof_entry e[3] = {0};
@@ -262,6 +288,7 @@ int main(void) {
       cmocka_unit_test(verdicts),
       cmocka_unit_test(warm_up_ends),
       cmocka_unit_test(trial),
+      cmocka_unit_test(trial_keeps_to_its_time),
       cmocka_unit_test(trial_says_when_noisy),
       cmocka_unit_test(trial_passes_errors_on),
       cmocka_unit_test(measured_apart),

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "core/text/text.h"
+#include "viz/svg.h"
 #include "viz/viz.h"
 #include "tests/unit/skip.h"
 
@@ -408,13 +409,40 @@ static void reports_a_full_disk(void **state) {
   assert_int_equal(left, 0);
 }
 
+// Numbers at the axes of a roofline are written out, from millions to millionths.
+static void axes_without_exponents(void **state) {
+  (void)state;
+  const viz_roof roofs[] = {{"products", 2e15, 0}, {"memory", 0, 4e12}};
+  const viz_roof_point points[] = {{"slow", 2e-4, 3e2, 0, 0.5}, {"fast", 900, 1e15, 0, 0.5}};
+  const viz_roofline r = {"t", roofs, 2, points, 2};
+  hs_buf b = {0};
+  viz_roofline_text(&r, 60, 20, &b);
+  assert_null(strstr(hs_buf_cstr(&b), "e+"));
+  assert_null(strstr(hs_buf_cstr(&b), "e-"));
+  assert_non_null(strstr(hs_buf_cstr(&b), "000 |"));
+  b.n = 0;
+  viz_roofline_svg(&r, &b);
+  assert_null(strstr(hs_buf_cstr(&b), ">1e"));
+  assert_non_null(strstr(hs_buf_cstr(&b), ">1000000<"));
+  hs_buf_free(&b);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      T(draws_the_entry),          T(keeps_to_the_neighbourhood), T(limits_large_graphs),
-      T(escapes_hostile_names),    T(cuts_names_in_the_middle),   T(draws_what_changed),
-      T(pictures_are_narrow),      T(draws_in_the_terminal),      T(renders),
-      T(reports_missing_graphviz), T(stops_a_hanging_graphviz),   T(stops_on_interrupt),
-      T(reports_failing_graphviz), T(reports_a_full_disk)};
+  const struct CMUnitTest tests[] = {T(draws_the_entry),
+                                     T(keeps_to_the_neighbourhood),
+                                     T(limits_large_graphs),
+                                     T(escapes_hostile_names),
+                                     T(cuts_names_in_the_middle),
+                                     T(draws_what_changed),
+                                     T(pictures_are_narrow),
+                                     T(draws_in_the_terminal),
+                                     T(renders),
+                                     T(reports_missing_graphviz),
+                                     T(stops_a_hanging_graphviz),
+                                     T(stops_on_interrupt),
+                                     T(reports_failing_graphviz),
+                                     T(reports_a_full_disk),
+                                     cmocka_unit_test(axes_without_exponents)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
