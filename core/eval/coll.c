@@ -436,7 +436,10 @@ hs_status ev_collective(ev *e, const hlo_instr *i, const hlo_shape *to, hlo_lite
   if (!hs_ok(st))
     for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
   else if (hlo_shape_is_tuple(to) && !r[0]->nchildren) *out = hlo_literal_tuple(to, nres, r);
-  else *out = ev_retag(&r[0], to);
+  else {
+    *out = ev_retag(&r[0], to);
+    for (u32 k = 1; k < nres; k++) hlo_literal_unref(r[k]);  // `to` has room for one
+  }
   hs_free(r);
   return st;
 }

@@ -29,6 +29,7 @@ static hs_status async_state(ev *e, const hlo_shape *s, u32 n, hlo_literal *cons
   hs_status st = HS_GOOD;
   if (tuple) part[0] = hlo_literal_tuple(s->elems[0], n, refs);
   else if (n) part[0] = refs[0];
+  for (u32 k = 1; k < n && !tuple; k++) hlo_literal_unref(refs[k]);  // it holds one
   if (result) part[1] = hlo_literal_ref(result);
   else st = ev_new(e, s->elems[1], &part[1]);
   for (u32 k = 2; k < s->nelems && hs_ok(st); k++) st = hlo_literal_new(s->elems[k], &part[k]);
