@@ -7,6 +7,8 @@
 #include "backends/cpu/rt/dot.h"
 #include "core/types/float.h"
 
+#include <pthread.h>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -58,7 +60,8 @@ void cpu_dot_batch(const dot *d, i64 k, i64 *a, i64 *b, i64 *c) {
 
 // ---- narrow floats ------------------------------------------------------------------------------
 // bf16 is the upper half of an f32, so that both ways are a few integer operations that the
-// compiler turns into vector code; f16 has instructions of its own. The rest: core/types/float.c.
+// compiler turns into vector code; f16 has instructions of its own. What is of 8 bits or less is
+// looked up. The rest: core/types/float.c.
 
 cpu_vector_set cpu_vectors(void) {
 #if defined(__x86_64__)
@@ -105,8 +108,26 @@ F16C static i64 f32_to_f16(u16 *to, const float *from, i64 n) {
 static bool has_f16c(void) { return cpu_vectors() != CPU_BASE; }
 #endif
 
+static float small_floats[HLO_DTYPE_COUNT][256];
+static pthread_once_t small_once = PTHREAD_ONCE_INIT;
+
+static void fill_small_floats(void) {
+  u8 codes[256];
+  for (u32 k = 0; k < 256; k++) codes[k] = (u8)k;
+  for (u32 t = 0; t < HLO_DTYPE_COUNT; t++)
+    if (hlo_dtype_is_float((hlo_dtype)t) && hlo_dtype_storage((hlo_dtype)t) == 1)
+      hlo_floats_to_f32((hlo_dtype)t, codes, small_floats[t], 256);
+}
+
 void cpu_to_f32(float *to, const void *from, hlo_dtype t, i64 n) {
   i64 done = 0;
+  if (hlo_dtype_storage(t) == 1) {
+    (void)pthread_once(&small_once, fill_small_floats);
+    const u8 *restrict p = from;
+    const float *restrict values = small_floats[t];
+    for (i64 k = 0; k < n; k++) to[k] = values[p[k]];
+    return;
+  }
   if (t == HLO_BF16) {
     bf16_to_f32((u32 *)(void *)to, from, n);
     return;
@@ -179,7 +200,7 @@ void cpu_dot_widen(void *to, dot_compute ct, const void *from, hlo_dtype t, i64 
   for (i64 k = 0; k < n; k++, f += step) {
     switch (ct) {
     case DOT_F32:
-      if (t == HLO_BF16) cpu_to_f32((float *)to + k, f, t, 1);
+      if (t == HLO_BF16 || (e == 1 && hlo_dtype_is_float(t))) cpu_to_f32((float *)to + k, f, t, 1);
       else ((float *)to)[k] = (float)hlo_elem_to_f64(t, f);
       break;
     case DOT_F64: ((double *)to)[k] = hlo_elem_to_f64(t, f); break;
