@@ -82,7 +82,7 @@ static void cholesky_chunk(void *ctx, i64 b, u32 thread) {
   }
   if (!p->keep_other) {
     if (bad) fill_nan(a, p->type, p->n * p->n);
-    for (i64 r = 0; r < p->n; r++)
+    for (i64 r = 0; r < p->n && !bad; r++)
       for (i64 c = 0; c < p->n; c++)
         if (p->lower ? c > r : c < r) memset(a + (size_t)(r * p->n + c) * e, 0, e);
   }
