@@ -209,7 +209,7 @@ hs_status cg_emit_interleaved(cg *, const nest_store *s, u32 ways);
 hs_status cg_emit_group(cg *, u32 group);
 // Bounds of a reduction whose only loop runs between the values of two nodes (nest_group.from).
 hs_status cg_node_bounds(cg *, const nest_group *, LLVMValueRef *from, LLVMValueRef *to);
-// next = reducer(acc, elem), all accumulators of the group at once.
+// next = reducer(acc, elem), all accumulators of the group at once; next may be either of them.
 hs_status cg_apply(cg *, const nest_group *, const LLVMValueRef *acc, const LLVMValueRef *elem,
                    LLVMValueRef *next);
 

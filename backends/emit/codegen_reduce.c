@@ -58,7 +58,9 @@ hs_status cg_apply(cg *c, const nest_group *g, const LLVMValueRef *acc, const LL
                    LLVMValueRef *next) {
   c->tacc = acc;
   c->telem = elem;
-  for (u32 k = 0; k < g->nacc; k++) HS_TRY(emit_template(c, g->next[k], &next[k]));
+  LLVMValueRef all[NEST_MAX_ACCS];  // next may be acc or elem, which all of them read
+  for (u32 k = 0; k < g->nacc; k++) HS_TRY(emit_template(c, g->next[k], &all[k]));
+  memcpy(next, all, g->nacc * sizeof *next);
   while (c->tmemoed.n) c->tmemo[hs_vec_pop(&c->tmemoed)].set = false;
   return HS_GOOD;
 }

@@ -161,6 +161,18 @@ static void reducers(void **state) {
       "HloModule m\ng { a = f64[] parameter(0)\n b = f64[] parameter(1)\n"
       " ROOT r = f64[] add(a, b) }\nENTRY e { p = f64[9,2051] parameter(0)\n"
       " z = f64[] constant(1)\n ROOT r = f64[9] reduce(p, z), dimensions={1}, to_apply=g }\n");
+  // the smallest of each column and where it is, shared by threads of several warps
+  add(0, false,
+      "HloModule m\nleast { a = f32[] parameter(0)\n i = s32[] parameter(1)\n"
+      " b = f32[] parameter(2)\n j = s32[] parameter(3)\n p = pred[] compare(a, b), direction=LT\n"
+      " q = pred[] compare(a, b), direction=EQ\n l = pred[] compare(i, j), direction=LT\n"
+      " t = pred[] and(q, l)\n u = pred[] or(p, t)\n x = f32[] select(p, a, b)\n"
+      " y = s32[] select(u, i, j)\n ROOT r = (f32[], s32[]) tuple(x, y) }\n"
+      "f { p = f32[300,40] parameter(0)\n n = s32[300,40] iota(), iota_dimension=0\n"
+      " z = f32[] constant(inf)\n o = s32[] constant(0)\n ROOT r = (f32[40], s32[40])"
+      " reduce(p, n, z, o), dimensions={0}, to_apply=least }\n"
+      "ENTRY e { p = f32[300,40] parameter(0)\n"
+      " ROOT r = (f32[40], s32[40]) fusion(p), kind=kInput, calls=f }\n");
   run_all();
 }
 
