@@ -6,8 +6,6 @@
 #include "backends/block.h"
 #include "core/types/literal.h"
 
-#include <stdlib.h>
-
 // ---- bytes --------------------------------------------------------------------------------------
 static void count(pj_client *c, i64 n) {
   i64 now = atomic_fetch_add(&c->bytes, n) + n, peak = atomic_load(&c->peak);
@@ -16,8 +14,8 @@ static void count(pj_client *c, i64 n) {
 }
 
 plug_bytes *plug_bytes_new(pj_client *c, size_t n) {
-  void *p = NULL;
-  if (posix_memalign(&p, 64, HS_MAX(block_align(n), (size_t)64)) != 0) return NULL;
+  void *p = plug_memory_take(c->memory, n);
+  if (!p) return NULL;
   plug_bytes *b = hs_calloc(1, sizeof *b);
   *b = (plug_bytes){.client = plug_client_share(c), .p = p, .n = n};
   atomic_init(&b->refs, 1);
@@ -28,7 +26,7 @@ plug_bytes *plug_bytes_new(pj_client *c, size_t n) {
 void plug_bytes_drop(plug_bytes *b) {
   if (!b || atomic_fetch_sub(&b->refs, 1) > 1) return;
   if (b->gone) b->gone(b->p, b->gone_arg);
-  else free(b->p);
+  else plug_memory_drop(b->client->memory, b->p, b->n);
   count(b->client, -(i64)b->n);
   plug_ready_drop(b->ready);
   plug_client_drop(b->client);

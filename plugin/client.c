@@ -83,6 +83,7 @@ static pj_client *make_client(u32 n) {
   plug_handle_init(&c->topology.h, PLUG_TOPOLOGY);
   c->topology.client = c;
   c->queue = plug_queue_new();
+  c->memory = plug_memory_new();
   return c;
 }
 
@@ -94,6 +95,7 @@ pj_client *plug_client_share(pj_client *c) {
 void plug_client_drop(pj_client *c) {
   if (atomic_fetch_sub(&c->refs, 1) > 1) return;
   plug_queue_drop(c->queue);
+  plug_memory_free(c->memory);
   hs_free(c->journal);
   plug_handle_free(PLUG_CLIENT, c);
 }

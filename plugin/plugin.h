@@ -11,6 +11,7 @@
 //   event.c      errors, events, what is not ready yet
 //   queue.c      the thread that runs what was asked for
 //   client.c     client, devices, memories
+//   memory.c     the memory of buffers, kept for the next ones
 //   buffer.c     buffers
 //   options.c    the compile options that a caller sends
 //   compile.c    programs: read, optimized, compiled
@@ -115,6 +116,14 @@ bool plug_queue_is_here(plug_queue *);  // the calling thread is the queue's
 void plug_queue_close(plug_queue *);    // when all of it is done
 void plug_queue_drop(plug_queue *);
 
+// ---- memory.c -----------------------------------------------------------------------------------
+typedef struct plug_memory plug_memory;
+plug_memory *plug_memory_new(void);
+void plug_memory_free(plug_memory *);
+// n bytes, aligned for what computes on them; NULL: not that much memory.
+void *plug_memory_take(plug_memory *, size_t n);
+void plug_memory_drop(plug_memory *, void *, size_t n);
+
 // ---- client.c -----------------------------------------------------------------------------------
 struct pj_description {
   plug_handle h;
@@ -152,6 +161,7 @@ struct pj_client {
   pj_description **descriptions;
   struct pj_topology topology;
   plug_queue *queue;
+  plug_memory *memory;
   _Atomic i64 bytes, peak, allocations;  // of buffers
   _Atomic u32 serial;                    // of compiled modules, for the journal
   char *journal;                         // NULL
