@@ -164,6 +164,7 @@ static hs_status build(plug_exe *e, hs_str code, hs_str format, bool journal) {
   hlo_journal_disable(e->given);
   if (journal) plug_journal(e->client, e->given, code.p, code.n);
   state_devices(e);
+  plug_state_result_shardings(e->given, e->partitions);
   HS_TRY(hlo_verify(e->given, NULL));
   HS_TRY(describe(e));
   plug_describe_results(e);

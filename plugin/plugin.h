@@ -15,6 +15,7 @@
 //   buffer.c     buffers
 //   options.c    the compile options that a caller sends
 //   compile.c    programs: read, optimized, compiled
+//   sharding.c   shardings of results of which the program says nothing
 //   query.c      what is asked about programs; programs written and read again
 //   execute.c    running: arguments to devices, results to buffers
 //   ffi.c        handlers of custom calls that the user registers
@@ -273,6 +274,10 @@ void plug_describe_results(plug_exe *);
 // Reads, optimizes and compiles; journal: HLOSH_JOURNAL gets it.
 pj_error *plug_build(pj_client *, hs_str code, hs_str format, hs_str options, bool journal,
                      pj_loaded **out);
+
+// ---- sharding.c ---------------------------------------------------------------------------------
+// Gives the entry's root a sharding when it has none, and there are partitions.
+void plug_state_result_shardings(hlo_module *, u32 partitions);
 
 // ---- ffi.c --------------------------------------------------------------------------------------
 extern const hlo_eval_peer plug_peer;    // custom calls that the user has registered handlers for

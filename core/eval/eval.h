@@ -100,5 +100,7 @@ hs_status hlo_eval_check(const hlo_module *, const hlo_eval_options *);
 // rank entries; all zero when every device holds the whole. False for shardings that are no tiling
 // by device numbers.
 bool hlo_sharding_tiles(const hlo_sharding *, u32 rank, u32 ndevices, i64 *coord);
+// The same of result `which` of an xla.sdy.LocalToGlobalShape, the end of a manual region.
+bool hlo_manual_tiles(const hlo_instr *, u32 which, u32 rank, u32 ndevices, i64 *coord);
 
 #endif

@@ -180,6 +180,14 @@ static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 ra
   return true;
 }
 
+bool hlo_manual_tiles(const hlo_instr *i, u32 which, u32 rank, u32 ndevices, i64 *coord) {
+  hs_str text =
+      ev_frontend_value(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES), "xla.sdy.out_shardings");
+  tiling t = {ndevices, coord, rank};
+  memset(coord, 0, sizeof *coord * rank * ndevices);
+  return text.n && tiling_of_shardy(i->parent->module, text, which, rank, &t);
+}
+
 static hs_status find_tiling(ev *e, const hlo_instr *i, bool into, u32 which, u32 rank, tiling *t) {
   t->ndevices = e->world ? e->world->n : 1;
   t->rank = rank;

@@ -128,6 +128,8 @@ def devices():
     turned = jax.sharding.Mesh(np.array(HLOSH)[[3, 1, 2, 0, 7, 6, 5, 4]], ("i",))
     backwards = jax.jit(jax.shard_map(lambda a: a + lax.axis_index("i"), mesh=turned, in_specs=P("i"), out_specs=P("i")))
     check("a mesh in an order of its own", np.array_equal(backwards(x), x + np.arange(16) // 2), backwards(x))
+    rows = jax.jit(jax.shard_map(lambda a: a * 2, mesh=mesh, in_specs=P("i"), out_specs=P("i")))(x)
+    check("shards of a manual region's result", {s.data.shape for s in rows.addressable_shards} == {(2,)}, rows.sharding)
     moved = jax.device_put(jax.device_put(x, HLOSH[0]), HLOSH[5])
     check("between devices", moved.devices() == {HLOSH[5]} and np.array_equal(moved, x))
 

@@ -1,0 +1,77 @@
+// sharding.c — the shardings of results of which the program says nothing. XLA's partitioner
+// finds one for each; here it follows from what made the result: the end of a manual region says
+// which tile of it a device has, and everything else is on all devices.
+#include "plugin/plugin.h"
+
+// The result of a manual region behind a root, and which one of it; NULL: it is something else.
+static const hlo_instr *region_end(const hlo_instr *i, u32 *which) {
+  *which = 0;
+  if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
+    *which = (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0);
+    i = hlo_operand(i, 0);
+  }
+  bool end = i->opcode == HLO_CUSTOM_CALL && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET),
+                                                       HS_STR("xla.sdy.LocalToGlobalShape"));
+  return end ? i : NULL;
+}
+
+// coord[device * rank + dimension] as tiles of which `rest` devices have each the same; NULL: it is
+// not so, or there is one tile.
+static const hlo_sharding *of_tiles(hs_arena *a, u32 rank, u32 n, const i64 *coord) {
+  i64 *dims = HS_NEW_ARRAY(a, i64, rank + 1), *devices = HS_NEW_ARRAY(a, i64, n), tiles = 1;
+  u32 *taken = HS_NEW_ARRAY(a, u32, n);
+  for (u32 d = 0; d < rank; d++) {
+    dims[d] = 1;
+    for (u32 k = 0; k < n; k++) dims[d] = HS_MAX(dims[d], coord[k * rank + d] + 1);
+    if ((tiles *= dims[d]) > n) return NULL;
+  }
+  if (tiles == 1 || n % tiles) return NULL;
+  u32 rest = n / (u32)tiles;
+  for (u32 k = 0; k < n; k++) {
+    i64 tile = 0;
+    for (u32 d = 0; d < rank; d++) tile = tile * dims[d] + coord[k * rank + d];
+    if (taken[tile] == rest) return NULL;
+    devices[tile * rest + taken[tile]++] = k;
+  }
+  dims[rank] = rest;
+  hlo_sharding *s = HS_NEW(a, hlo_sharding);
+  *s = (hlo_sharding){.type = HLO_SH_TILED,
+                      .dims = {rank + (rest > 1), dims},
+                      .devices = {n, devices},
+                      .replicate_last = rest > 1};
+  return s;
+}
+
+static const hlo_sharding *found_for(hlo_module *m, const hlo_instr *i, u32 partitions) {
+  static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
+  u32 which, rank = i->shape->rank;
+  const hlo_instr *end = hlo_shape_is_array(i->shape) ? region_end(i, &which) : NULL;
+  if (!end) return &whole;
+  i64 *coord = hs_calloc((size_t)partitions * HS_MAX(rank, 1u), sizeof *coord);
+  const hlo_sharding *s = NULL;
+  if (hlo_manual_tiles(end, which, rank, partitions, coord))
+    s = of_tiles(&m->arena, rank, partitions, coord);
+  hs_free(coord);
+  return s ? s : &whole;
+}
+
+void plug_state_result_shardings(hlo_module *m, u32 partitions) {
+  hlo_instr *root = m->entry->root;
+  if (partitions < 2 || root->opcode == HLO_PARAMETER || hlo_attr_ptr(root, HLO_ATTR_SHARDING))
+    return;
+  const hlo_sharding *all = NULL;
+  if (root->opcode == HLO_TUPLE) {
+    u32 n = root->noperands;
+    const hlo_sharding **v = HS_NEW_ARRAY(&m->arena, const hlo_sharding *, n + 1);
+    for (u32 k = 0; k < n; k++) {
+      if (!hlo_shape_is_array(hlo_operand(root, k)->shape)) return;
+      v[k] = found_for(m, hlo_operand(root, k), partitions);
+    }
+    hlo_sharding *s = HS_NEW(&m->arena, hlo_sharding);
+    *s = (hlo_sharding){.type = HLO_SH_TUPLE, .nchildren = n, .children = v};
+    all = s;
+  } else if (hlo_shape_is_array(root->shape)) {
+    all = found_for(m, root, partitions);
+  }
+  if (all) hlo_set_attr(root, (hlo_attr){HLO_ATTR_SHARDING, {.p = all}});
+}
