@@ -130,6 +130,8 @@ static bool try_once(const char *file, const char *line, int delay, bool *was_do
   if (ok && after > before) {  // the version it made goes
     char undo[40];
     int now;
+    // a prompt of the Ctrl-C may still be under way behind the command's own
+    if (!in_step(&now)) return fail(file, line, "deaf after", 0, 0), false;
     snprintf(undo, sizeof undo, "goto %d\r", before);
     tty_type(&at, undo);
     if (!wait_prompt(NEVER_MS, &now) || now != before)
