@@ -185,6 +185,43 @@ static void context_close(context *c) {
   hs_free(c->complaint);
 }
 
+// The only lane that a mask lets through; -1: there are several, or it is not known.
+static i64 lone_lane(LLVMValueRef mask) {
+  i64 lane = -1;
+  if (!LLVMIsConstant(mask)) return -1;
+  for (u32 k = 0, n = LLVMGetVectorSize(LLVMTypeOf(mask)); k < n; k++) {
+    LLVMValueRef bit = LLVMGetAggregateElement(mask, k);
+    if (!bit || !LLVMIsAConstantInt(bit)) return -1;
+    if (LLVMConstIntGetZExtValue(bit) && lane >= 0) return -1;
+    if (LLVMConstIntGetZExtValue(bit)) lane = k;
+  }
+  return lane;
+}
+
+// Masked stores of one lane become stores of one element. LLVM 22 for x86 makes them itself, but
+// where the value was truncated it stores the element as it was before, over its neighbours.
+static void store_lone_lanes(LLVMContextRef ctx, LLVMModuleRef m) {
+  LLVMBuilderRef b = LLVMCreateBuilderInContext(ctx);
+  for (LLVMValueRef f = LLVMGetFirstFunction(m); f; f = LLVMGetNextFunction(f))
+    for (LLVMBasicBlockRef bb = LLVMGetFirstBasicBlock(f); bb; bb = LLVMGetNextBasicBlock(bb))
+      for (LLVMValueRef i = LLVMGetFirstInstruction(bb), next; i; i = next) {
+        next = LLVMGetNextInstruction(i);
+        LLVMValueRef callee = LLVMIsACallInst(i) ? LLVMGetCalledValue(i) : NULL;
+        static const char name[] = "llvm.masked.store.";
+        size_t n = 0;
+        if (!callee || strncmp(LLVMGetValueName2(callee, &n), name, sizeof name - 1) != 0) continue;
+        i64 lane = lone_lane(LLVMGetOperand(i, LLVMGetNumArgOperands(i) - 1));
+        if (lane < 0) continue;
+        LLVMPositionBuilderBefore(b, i);
+        LLVMValueRef at = LLVMConstInt(LLVMInt64TypeInContext(ctx), (u64)lane, false),
+                     e = LLVMBuildExtractElement(b, LLVMGetOperand(i, 0), at, ""),
+                     p = LLVMBuildGEP2(b, LLVMTypeOf(e), LLVMGetOperand(i, 1), &at, 1, "");
+        LLVMBuildStore(b, e, p);  // elements lie at multiples of their size
+        LLVMInstructionEraseFromParent(i);
+      }
+  LLVMDisposeBuilder(b);
+}
+
 // Builds and optimizes one module of n bodies, or of one region; what cannot be generated fails the
 // whole call.
 static hs_status build_module(context *c, const emit_options *o, u32 n, emit_body *const *bodies,
@@ -211,6 +248,7 @@ static hs_status build_module(context *c, const emit_options *o, u32 n, emit_bod
     LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
     s = llvm_failed("passes", LLVMRunPasses(m, region ? REGION_PASSES : PASSES, c->tm, po));
     LLVMDisposePassBuilderOptions(po);
+    if (hs_ok(s)) store_lone_lanes(c->ctx, m);
   }
   s = complained(c, s);
   if (!hs_ok(s)) {

@@ -135,6 +135,13 @@ static void small_types(void **state) {
     unary_case("convert", f8[k], "s32", "[131]", "", 0);
     binary_case("compare", f8[k], "pred", "[131]", ", direction=LT", 0);
     binary_case("multiply", f8[k], f8[k], "[131]", "", 0);
+    // One lane of a row of four is stored: LLVM 22's truncating store of one lane spills over.
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "HloModule m\nENTRY e {\n x = %s[1,1] parameter(0)\n p = %s[] parameter(1)\n"
+                   " ROOT r = %s[3,4] pad(x, p), padding=0_2_0x1_2_0\n}",
+                   f8[k], f8[k], f8[k]);
+    add_case(text, 0, true);
   }
   for (size_t k = 0; k < HS_COUNT(i4); k++) {
     unary_case("convert", "s32", i4[k], "[131]", "", 0);
