@@ -429,9 +429,12 @@ static hlo_cost cost_of(costing *k, const hlo_instr *i) {
     return (hlo_cost){0};
   case HLO_COST_DOT: c.flops = dot_flops(k, i); return c;
   case HLO_COST_CONV: c.flops = conv_flops(i); return c;
-  case HLO_COST_REDUCE:
-    return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY),
-                   elements(hlo_operand(i, 0)->shape) - out);
+  case HLO_COST_REDUCE: {
+    // By XLA's rule an empty array costs less than nothing.
+    double applications = elements(hlo_operand(i, 0)->shape) - out;
+    if (!k->xla) applications = HS_MAX(applications, 0);
+    return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), applications);
+  }
   case HLO_COST_RWIN:
     return applied(k, c, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), window_applications(i, out));
   case HLO_COST_SAS: {
