@@ -17,8 +17,14 @@
 #include <sys/mman.h>
 
 #if HAVE_LLVM && defined(__x86_64__)
+#ifdef __clang__
+#include <immintrin.h>
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))), \
+                             apply_to = function)
+#else
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,fma")
 #include <immintrin.h>
+#endif
 
 #define BIG (16 << 20)  // elements: 64 MiB of f32, beyond the last cache
 #define SMALL (1 << 15)
@@ -338,6 +344,9 @@ int main(int argc, char **argv) {
   return good ? 0 : 1;
 }
 
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
 #else
 int main(void) {
   puts("SKIP kernels: the code generator or the kernels by hand are not in this build");

@@ -49,7 +49,7 @@ try "build under TSan" 2400 make -j"$JOBS" VARIANT=tsan B=build/tsan build/tsan/
 for t in threads par; do
   [ -x build/tsan/unit/backends/$t ] && try "tsan/$t" 900 env TSAN_OPTIONS=halt_on_error=0:exitcode=66 build/tsan/unit/backends/$t
 done
-if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all
+if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all unit benches
 else skipped "build with clang" "no clang"; fi
 try "planted faults are shrunk" 1800 "$B/tests/planted"
 try "recipes of docs/HACKING.md" 2400 sh tests/extend/test.sh

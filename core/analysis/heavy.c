@@ -16,7 +16,7 @@ static bool is_heavy(const hlo_instr *i) {
   case HLO_CONVOLUTION: return hlo_cost_instr(i).flops > FEW_FLOPS;
   case HLO_REDUCE_WINDOW:
     return hlo_shape_is_array(i->shape) &&
-           hlo_cost_instr(i).flops > HS_MAX(FEW_FLOPS, LONG_WINDOW * i->shape->elements);
+           hlo_cost_instr(i).flops > HS_MAX(FEW_FLOPS, LONG_WINDOW * (double)i->shape->elements);
   default: return false;
   }
 }

@@ -276,7 +276,7 @@ static hs_status merge_tile(cg *c, sorter *s) {
 // A thread for each pair of a row as long as the next power of two.
 static hs_status merge_pairs(cg *c, const sorter *s, LLVMValueRef number) {
   gpu_code *g = gpu_of(c);
-  i64 pairs = 1ll << (gpu_order_log(s->p.size) - 1);
+  i64 pairs = (i64)1 << (gpu_order_log(s->p.size) - 1);
   LLVMValueRef i, j, a[MOST_VALUES], b[MOST_VALUES], swap;
   LLVMValueRef no = add(c, times(c, g->block, GPU_ORDER_THREADS), g->thread),
                row = LLVMBuildUDiv(c->b, no, cg_ixc(c, pairs), "");

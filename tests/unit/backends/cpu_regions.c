@@ -150,8 +150,8 @@ static void updates(void **st) {
   (void)st;
   static const char *const reads[] = {
       "a = f32[2,5] dynamic-slice(x, i, z), dynamic_slice_sizes={2,5}\n",
-      "b = f32[2,5] dynamic-slice(x, i, z), dynamic_slice_sizes={2,5}\n"
-      " a = f32[2,5] reverse(b), dimensions={1}\n",
+      ("b = f32[2,5] dynamic-slice(x, i, z), dynamic_slice_sizes={2,5}\n"
+       " a = f32[2,5] reverse(b), dimensions={1}\n"),
       "a = f32[2,5] dynamic-slice(x, z, z), dynamic_slice_sizes={2,5}\n",
       "a = f32[2,5] slice(x), slice={[6:8], [1:6]}\n"};
   for (size_t k = 0; k < HS_COUNT(reads); k++)

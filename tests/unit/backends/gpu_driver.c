@@ -329,7 +329,7 @@ static void stops(void **state) {
   session s;
   begin(&s, "scale", (emu_behaviour){0});
   for (u32 k = 0; k < HS_COUNT(cases); k++) {
-    hs_interrupt flag = cases[k].why;
+    hs_interrupt flag = (int)cases[k].why;
     hs_interrupt_watch(&flag);
     assert_int_equal(launch(&s), cases[k].gives);
     hs_interrupt_watch(NULL);

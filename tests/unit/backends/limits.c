@@ -74,8 +74,8 @@ static hlo_module *nested(u32 n, nest how) {
                   "g0 { p = f32[4] parameter(0) ROOT r = f32[4] negate(p) }\n");
   static const char *const step[] = {
       "ROOT r = f32[4] call(p), to_apply=g%u", "ROOT r = f32[4] while(p), condition=t, body=g%u",
-      "c = pred[] constant(true) ROOT r = f32[4] conditional(c, p, p), true_computation=g%u, "
-      "false_computation=g0",
+      ("c = pred[] constant(true) ROOT r = f32[4] conditional(c, p, p), true_computation=g%u, "
+       "false_computation=g0"),
       "ROOT r = f32[4] fusion(p), kind=kLoop, calls=g%u"};
   for (u32 k = 1; k <= n; k++) {
     if (k < n) hs_buf_printf(&b, "g%u { p = f32[4] parameter(0) ", k);

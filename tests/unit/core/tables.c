@@ -15,7 +15,7 @@
 #include "tests/unit/modules.h"
 
 #define HOLDS(cond, row) \
-  if (!(cond)) fail_msg("%s: " #cond, row)
+  if (!(cond)) fail_msg("%s: %s", row, #cond)
 
 // ---- operations ---------------------------------------------------------------------------------
 static void ops_are_sorted(void **state) {

@@ -128,8 +128,8 @@ static void sharding_forms(void **state) {
       "{maximal device=3}",
       "{devices=[2,1]1,0}",
       "{devices=[2,2]<=[2,2]T(1,0) last_tile_dim_replicate}",
-      "{devices=[2,2,2]<=[8] last_tile_dims={manual, replicated} shard_like 7 "
-      "metadata={op_name=\"x\"}}",
+      ("{devices=[2,2,2]<=[8] last_tile_dims={manual, replicated} shard_like 7 "
+       "metadata={op_name=\"x\"}}"),
       "{mesh['x'=2,'y'=4], [{'x', ?}, {'y':(2)2}], replicated={'y':(1)2}}",
       "{unknown shard_as 1}"};
   for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {

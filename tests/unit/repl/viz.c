@@ -230,7 +230,7 @@ static const char *const before =
 
 static void draws_what_changed(void **state) {
   fixture *f = *state;
-  hlo_module *other;
+  hlo_module *other = NULL;
   hlo_module_free(f->m);
   hs_status s = load(f, before);
   if (hs_ok(s)) s = hlo_parse(f->ctx, after, strlen(after), NULL, &other);
