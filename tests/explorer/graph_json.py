@@ -2,7 +2,7 @@
 """`plot -o x.json` against Model Explorer itself (pip install ai-edge-model-explorer): every field is
 one of its graph classes', every edge begins at a node of its graph, every subgraph is there.
 
-    model_explorer.py HLOSH [MODULE...]
+    graph_json.py HLOSH [MODULE...]
 
 Exit 77 where it is not installed; HLOSH_MODEL_EXPLORER names a folder that holds the package."""
 import importlib.util
