@@ -62,10 +62,8 @@ bool hlo_sharding_tiles(const hlo_sharding *s, u32 rank, u32 ndevices, i64 *coor
 
 // ---- Shardy's attributes: text of MLIR ----------------------------------------------------------
 hs_str ev_frontend_value(const hlo_attr *a, const char *key) {
-  const hlo_frontend *f = a ? a->v.p : NULL;
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, hs_str_of(key))) return f->v[k].value;
-  return (hs_str){NULL, 0};
+  const hs_str *v = hlo_frontend_find(a, key);
+  return v ? *v : (hs_str){NULL, 0};
 }
 
 typedef struct axis_sizes {

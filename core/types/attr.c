@@ -534,3 +534,10 @@ hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a,
   }
   return r;
 }
+
+const hs_str *hlo_frontend_find(const hlo_attr *a, const char *key) {
+  const hlo_frontend *f = a ? a->v.p : NULL;
+  for (u32 k = 0; f && k < f->n; k++)
+    if (hs_str_eq(f->v[k].key, hs_str_of(key))) return &f->v[k].value;
+  return NULL;
+}

@@ -358,5 +358,7 @@ hlo_attr hlo_attr_clone(hs_arena *, hlo_ctx *, const hlo_attr *,
 // True for attributes that say nothing about the meaning (metadata, origin, frontend attributes,
 // statistics, backend config); sharding is meaning for partitioning passes and is not skipped.
 bool hlo_attr_is_annotation(hlo_attr_id id);
+// The value of a key in a frontend_attributes attribute; NULL: no attribute (NULL), or no such key.
+const hs_str *hlo_frontend_find(const hlo_attr *, const char *key);
 
 #endif

@@ -150,15 +150,11 @@ static const hlo_computation *wrapped(const hlo_instr *i) {
   const hlo_computation *c = hlo_async_wrapped(i);
   return c && verify_callable(i->parent->module, c) ? c : NULL;
 }
-static bool has_frontend_key(const hlo_instr *i, hs_str key) {
-  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, key)) return true;
-  return false;
+static bool has_frontend_key(const hlo_instr *i, const char *key) {
+  return hlo_frontend_find(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES), key) != NULL;
 }
 static void check_wrapped_body(verifier *v, const hlo_instr *i, const hlo_computation *c) {
-  if (has_frontend_key(i, HS_STR("_collectives_group")) ||
-      has_frontend_key(i, HS_STR("_xla_stream_annotation")))
+  if (has_frontend_key(i, "_collectives_group") || has_frontend_key(i, "_xla_stream_annotation"))
     return;
   bool p2p = false;
   u32 others = 0;

@@ -244,11 +244,9 @@ void verify_collective(verifier *v, const hlo_instr *i) {
 }
 
 // ---- channels -----------------------------------------------------------------------------------
-static hs_str frontend_value(const hlo_instr *i, hs_str key) {
-  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, key)) return f->v[k].value;
-  return (hs_str){"", 0};
+static hs_str frontend_value(const hlo_instr *i, const char *key) {
+  const hs_str *v = hlo_frontend_find(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES), key);
+  return v ? *v : (hs_str){"", 0};
 }
 // Host transfers that share a channel and a direction must name the same rendezvous.
 void verify_channels(verifier *v) {
@@ -259,7 +257,7 @@ void verify_channels(verifier *v) {
           hlo_attr_int(i, HLO_ATTR_IS_HOST_TRANSFER, 0) &&
           hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0)
         hs_vec_push(&host, i);
-  hs_str key = HS_STR("_xla_host_transfer_rendezvous");
+  static const char key[] = "_xla_host_transfer_rendezvous";
   for (size_t a = 0; a < host.n && host.n <= 4096; a++)
     for (size_t b = 0; b < a; b++) {
       const hlo_instr *x = host.v[a], *y = host.v[b];
@@ -308,7 +306,7 @@ static void traverse_p2p_once(verifier *v, const hlo_computation *c, p2p_state *
 
 static void traverse_p2p(verifier *v, const hlo_computation *c, p2p_state *s, bool group,
                          u32 depth) {
-  hs_str key = HS_STR("_xla_send_recv_source_target_pairs");
+  static const char key[] = "_xla_send_recv_source_target_pairs";
   hlo_for_each_instr(i, c) {
     if (s->bad) return;
     if (i->opcode == HLO_WHILE) {

@@ -335,18 +335,15 @@ static void rule_fusion(verifier *v, const hlo_instr *i) {
 
 static void rule_call(verifier *v, const hlo_instr *i) {
   if (!hlo_attr_int(i, HLO_ATTR_IS_COMPOSITE, 0)) return;
-  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  hs_str name = {0}, version = {0};
-  for (u32 k = 0; f && k < f->n; k++) {
-    if (hs_str_eq(f->v[k].key, HS_STR("composite.name"))) name = f->v[k].value;
-    if (hs_str_eq(f->v[k].key, HS_STR("composite.version"))) version = f->v[k].value;
-  }
-  NEED(v, i, name.n,
+  const hlo_attr *f = hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  const hs_str *name = hlo_frontend_find(f, "composite.name"),
+               *version = hlo_frontend_find(f, "composite.version");
+  NEED(v, i, name && name->n,
        "A composite call op must have frontend attributes with key composite.name whose value is "
        "non-empty");
   bool digits = true;
-  for (size_t k = 0; k < version.n; k++)
-    digits &= (version.p[k] >= '0' && version.p[k] <= '9') || version.p[k] == '"';
+  for (size_t k = 0; version && k < version->n; k++)
+    digits &= (version->p[k] >= '0' && version->p[k] <= '9') || version->p[k] == '"';
   NEED(v, i, digits, "A composite call op's composite.version must be a non-negative integer");
 }
 

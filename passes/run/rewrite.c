@@ -89,10 +89,7 @@ void pass_called_all(const hlo_instr *i, hs_arena *a, hlo_computation ***v, u32 
 }
 
 const hs_str *pass_frontend(const hlo_instr *i, const char *key) {
-  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, hs_str_of(key))) return &f->v[k].value;
-  return NULL;
+  return hlo_frontend_find(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES), key);
 }
 
 bool pass_frontend_true(const hlo_instr *i, const char *key) {
