@@ -123,6 +123,8 @@ typedef enum backend_caps {
   // Programs run on a device through its driver, in a worker that may use devices. They can be
   // compiled for a named one without any (backend_options.device).
   BACKEND_DEVICE = 1 << 4,
+  // Schedules by hand (core/analysis/tuning.h) are obeyed.
+  BACKEND_TUNED_BY_HAND = 1 << 5,
 } backend_caps;
 
 typedef struct backend {

@@ -336,6 +336,7 @@ static hs_status cpu_compile(const hlo_module *m, const backend_options *o, back
 const backend backend_cpu = {
     .name = "cpu",
     .summary = "LLVM code generation, oneDNN and LAPACK, in a worker process",
+    .caps = BACKEND_TUNED_BY_HAND,
     .probe = cpu_probe,
     .supports = cpu_client_supports,
     .compile = cpu_compile,

@@ -369,14 +369,16 @@ static void choose_form(cg *c, reduction *r, u64 deps) {
     c->W = c->U = 1;
     memset(c->mask, 0, sizeof c->mask);
     r->team = c->target->team && c->target->team(c, r->g[0], deps);
-    r->row = r->team || row_form(c, r);
+    r->row = r->team || (c->stage->row_lanes != 1 && row_form(c, r));
   }
   if (r->row && !r->team) {
     u32 var = r->g[0]->loops[r->g[0]->nloops - 1];
     c->lane = 1ull << c->n->vars.v[var].loop;
     c->W = row_lanes(c, r);
     while (c->W > 4 && cg_extent(c, var) * 2 <= c->W) c->W /= 2;
-    c->U = (u32)HS_MIN(HS_MAX(cg_extent(c, var) / c->W, 1), r->total > 4 ? 2 : 4);
+    if (c->stage->row_lanes) c->W = c->stage->row_lanes;
+    i64 unroll = c->stage->row_unroll ? c->stage->row_unroll : r->total > 4 ? 2 : 4;
+    c->U = (u32)HS_MIN(HS_MAX(cg_extent(c, var) / c->W, 1), unroll);
   }
   r->copies = c->lane ? c->U : 1;
 }

@@ -71,7 +71,9 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   emit_body *b = hs_calloc(1, sizeof *b);
   (void)pthread_mutex_init(&b->lock, NULL);
   *out = NULL;
-  hs_status s = nest_lower(&b->arena, i, &b->n);
+  nest_machine m = {.vector_bytes = u->options.vector_bytes, .cache_bytes = emit_cache_bytes()};
+  hs_status s = hlo_tuning_of(i, &m.wanted);
+  if (hs_ok(s)) s = nest_lower(&b->arena, i, &b->n);
   if (!hs_ok(s)) {
     hs_arena_free(&b->arena);
     hs_free(b);
@@ -79,8 +81,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   }
   nest_simplify(b->n);
   if (u->options.vector_bytes) nest_interleave(b->n);
-  nest_schedule(b->n, &(nest_machine){.vector_bytes = u->options.vector_bytes,
-                                      .cache_bytes = emit_cache_bytes()});
+  nest_schedule(b->n, &m);
   nest_serialize(b->n, &b->key);
   b->hash = hs_hash_bytes(b->key.p, b->key.n, 0);
   emit_kernel *k = HS_NEW(&u->arena, emit_kernel);

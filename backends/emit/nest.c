@@ -399,9 +399,12 @@ static void print_node(const nest *n, u32 id, hs_buf *b) {
 
 static void print_stage(const nest *n, const nest_stage *st, const char *phase, size_t no,
                         hs_buf *b) {
-  hs_buf_printf(b, "%s %zu: %s, %lld chunks, lanes %u x %u%s\n", phase, no,
-                emit_kind_name(st->kind), (long long)st->chunks, st->lanes, st->unroll,
+  hs_buf_printf(b, "%s %zu: %s, %lld chunks, lanes %u x %u%s", phase, no, emit_kind_name(st->kind),
+                (long long)st->chunks, st->lanes, st->unroll,
                 st->stream ? ", past the caches" : "");
+  if (st->row_lanes) hs_buf_printf(b, ", rows in %u lanes", st->row_lanes);
+  if (st->row_unroll) hs_buf_printf(b, ", rows x %u", st->row_unroll);
+  hs_buf_putc(b, '\n');
   for (u32 i = 0; i < st->nloops; i++) {
     const nest_var *v = &n->vars.v[st->loops[i]];
     hs_buf_printf(b, "  for i%u < %lld%s\n", v->loop, (long long)v->hi + 1,

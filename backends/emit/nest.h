@@ -22,7 +22,7 @@
 #define EMIT_NEST_H
 
 #include "backends/emit/kind.h"
-#include "core/ir/ir.h"
+#include "core/analysis/tuning.h"
 
 #define NEST_NONE UINT32_MAX
 #define NEST_MAX_LOOPS 60
@@ -155,6 +155,8 @@ typedef struct nest_stage {
   // position of the loop that runs in tiles against the last one; NEST_NONE
   u32 tile;
   u32 lanes, unroll;
+  // the same of reductions along rows, where a schedule by hand says so; 0: chosen with their code
+  u32 row_lanes, row_unroll;
   // operands and results are more than the caches hold: stores past them, where whole lines are
   bool stream;
   // chunk grid: blocks of each loop, and iterations in a block
@@ -269,8 +271,9 @@ void nest_simplify(nest *);  // split loops under quotients, drop and merge loop
 void nest_interleave(nest *);
 // What schedules depend on beside shapes.
 typedef struct nest_machine {
-  u32 vector_bytes;  // width of the vectors; 0: scalar code
-  i64 cache_bytes;   // of the last cache that a core has a part in; 0: not known
+  u32 vector_bytes;   // width of the vectors; 0: scalar code
+  i64 cache_bytes;    // of the last cache that a core has a part in; 0: not known
+  hlo_tuning wanted;  // a schedule by hand: obeyed where it applies
 } nest_machine;
 // Chooses lanes, unrolling, tiles and the chunk grid of every stage, and splits long reductions.
 // The cache decides where stores go, and nothing that results depend on.

@@ -321,11 +321,11 @@ static void visit(survey *s, u32 id, double times) {
 
 static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 
-static void chunk_grid(const nest *n, nest_stage *st, const survey *s) {
+static void chunk_grid(const nest *n, nest_stage *st, const survey *s, i32 chunks) {
   double points = 1, lanes = st->vector || s->row ? st->lanes : 1;
   for (u32 k = 0; k < st->nloops; k++) points *= (double)extent(n, st->loops[k]);
   double ns = points * HS_MAX(s->ops * 0.4 / lanes, s->bytes * 0.1);
-  i64 want = (i64)HS_MIN(ns / CHUNK_NS, (double)MAX_CHUNKS);
+  i64 want = chunks > 0 ? chunks : (i64)HS_MIN(ns / CHUNK_NS, (double)MAX_CHUNKS);
   u32 limit = st->nloops;
   // dividing a loop inside the reduction's level would repeat the reduction in every chunk
   if (s->hoisted)
@@ -404,8 +404,17 @@ static u32 period(const nest *n, const nest_stage *st, const u8 *visited, u32 va
   return k;
 }
 
+// What a schedule by hand says of a stage's lanes, and of those of its reductions along rows.
+static void obey(nest_stage *st, const hlo_tuning *t) {
+  if (t->lanes == 1) st->vector = false;
+  if (t->lanes > 1) st->row_lanes = st->lanes = (u32)t->lanes;
+  if (t->unroll > 0) st->row_unroll = st->unroll = (u32)t->unroll;
+  if (t->lanes == 1) st->row_lanes = 1;
+}
+
 static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, survey *s) {
   u32 vector_bytes = m->vector_bytes;
+  const hlo_tuning *by_hand = &m->wanted;
   *s = (survey){.n = n, .visited = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
   bool inner = st->nloops > (st->is_split ? 1u : 0u);
   if (inner) s->last_var = st->loops[st->nloops - 1], s->last = 1ull << n->vars.v[s->last_var].loop;
@@ -414,8 +423,10 @@ static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, surve
     s->bytes += (double)hlo_dtype_storage(n->bufs.v[st->stores.v[k].buf].dtype);
   }
   st->tile = NEST_NONE;
-  if (vector_bytes && !s->groups && s->ops <= 16) st->tile = tile_loop(n, st, s->visited);
-  st->stream = exceeds_caches(n, st, s->visited, m->cache_bytes);
+  if (vector_bytes && !s->groups && by_hand->tile && (s->ops <= 16 || by_hand->tile > 0))
+    st->tile = tile_loop(n, st, s->visited);
+  st->stream =
+      by_hand->stream < 0 ? exceeds_caches(n, st, s->visited, m->cache_bytes) : by_hand->stream;
   i64 last = inner ? extent(n, s->last_var) : 1;
   st->vector = vector_bytes > 0 && inner && last >= 4 && !s->row;
   st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s->widest, 1), 2));
@@ -426,6 +437,7 @@ static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, surve
   if (repeat > 1 && last >= 4 * (i64)(repeat * st->lanes))
     st->unroll = st->unroll >= 2 * repeat ? 2 * repeat : repeat;
   hs_free(s->visited);
+  obey(st, by_hand);
   st->kind = s->groups    ? (s->hoisted              ? EMIT_ROW_WISE
                              : s->row || !st->vector ? EMIT_ROW_REDUCE
                                                      : EMIT_COLUMN_REDUCE)
@@ -434,14 +446,17 @@ static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, surve
   if (!st->vector) st->tile = NEST_NONE;
   if (st->tile != NEST_NONE)
     st->kind = EMIT_TRANSPOSE,
-    st->lanes = st->unroll = HS_MIN(16, HS_MAX(vector_bytes / HS_MAX(s->widest, 4), 4));
-  chunk_grid(n, st, s);
+    st->lanes = st->unroll = by_hand->tile > 0
+                                 ? (u32)by_hand->tile
+                                 : HS_MIN(16, HS_MAX(vector_bytes / HS_MAX(s->widest, 4), 4));
+  chunk_grid(n, st, s, by_hand->chunks);
   if (!st->vector) st->lanes = st->unroll = 1;
 }
 
 // How many splits the reduction of a stage should have that has too few chunks for its work; 1:
 // none.
-static i64 splits_wanted(const nest *n, const nest_stage *st, const survey *s) {
+static i64 splits_wanted(const nest *n, const nest_stage *st, const survey *s, i32 by_hand) {
+  if (by_hand > 0) return s->groups ? by_hand : 1;
   double points = 1;
   for (u32 k = 0; k < st->nloops; k++) points *= (double)extent(n, st->loops[k]);
   double ns = points * HS_MAX(s->ops * 0.4 / 16, s->bytes * 0.1);
@@ -457,7 +472,8 @@ void nest_schedule(nest *n, const nest_machine *m) {
   for (size_t i = 0; i < n->stages.n; i++) {
     survey s;
     schedule_stage(n, &n->stages.v[i], m, &s);
-    i64 splits = m->vector_bytes ? splits_wanted(n, &n->stages.v[i], &s) : 1, passes = 0;
+    i64 splits = m->vector_bytes ? splits_wanted(n, &n->stages.v[i], &s, m->wanted.splits) : 1,
+        passes = 0;
     if (splits >= 2)
       passes = nest_split_reduction(n, (u32)i, splits, n->stages.v[i].vector ? ROWS_AT_ONCE : 0);
     if (!passes) {

@@ -50,6 +50,7 @@ static void put_stage(hs_buf *b, numbering *m, const nest_stage *s) {
   put_u(b, s->tile);
   put_u(b, s->lanes);
   put_u(b, s->unroll);
+  put_u(b, s->row_lanes), put_u(b, s->row_unroll);
   put_u(b, (u64)s->chunks);
   put(b, (const char *)s->split, s->nloops * sizeof *s->split);
   put(b, (const char *)s->block, s->nloops * sizeof *s->block);
