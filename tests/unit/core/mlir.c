@@ -285,7 +285,7 @@ static void test_print(void **state) {
   assert_true(hs_ok(hlo_parse(ctx, fusion, strlen(fusion), NULL, &m)));
   hs_status s = hlo_mlir_print(m, &b);
   assert_false(hs_ok(s));
-  assert_string_equal(hs_code_text(s.err->code), "E0111");
+  assert_string_equal(hs_code_text(s.err->code), "E0112");
   assert_int_equal(b.n, 0);
   hs_status_drop(s);
   hlo_module_free(m);

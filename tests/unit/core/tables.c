@@ -36,6 +36,14 @@ static void unknown_ops(void **state) {
   assert_int_equal(hlo_op_find((hs_str){"tanh(x)", 4}), HLO_TANH);
 }
 
+static void codes_differ(void **state) {
+  (void)state;
+  for (int c = 1; c < HS_CODE_COUNT; c++)
+    for (int d = 0; d < c; d++)
+      HOLDS(strcmp(hs_code_text((hs_code)c), hs_code_text((hs_code)d)) != 0,
+            hs_code_text((hs_code)c));
+}
+
 static void op_flags(void **state) {
   (void)state;
   for (int op = 1; op < HLO_OPCODE_COUNT; op++) {
@@ -189,10 +197,11 @@ static void markers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(ops_are_sorted),  cmocka_unit_test(unknown_ops),
-      cmocka_unit_test(op_flags),        cmocka_unit_test(op_costs),
-      cmocka_unit_test(dtypes_agree),    cmocka_unit_test(float_facts),
-      cmocka_unit_test(narrow_integers), cmocka_unit_test(markers),
+      cmocka_unit_test(ops_are_sorted), cmocka_unit_test(unknown_ops),
+      cmocka_unit_test(codes_differ),   cmocka_unit_test(op_flags),
+      cmocka_unit_test(op_costs),       cmocka_unit_test(dtypes_agree),
+      cmocka_unit_test(float_facts),    cmocka_unit_test(narrow_integers),
+      cmocka_unit_test(markers),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
