@@ -84,6 +84,9 @@ typedef struct backend_run_options {
   double min_seconds, max_seconds;
   bool want_outputs;
   bool want_kernel_times;  // a recording of single kernels, made in runs of their own
+  // cpu: the program's memory is given back first and taken anew, as a new process would get it:
+  // on which pages its buffers lie is part of its speed
+  bool fresh_memory;
   // what infeed, outfeed and host transfers use (interp); NULL: nothing
   hlo_host *host;
 } backend_run_options;

@@ -57,14 +57,51 @@ static double fixed_kernel(u64 *state) {
   return (double)(hs_now_ns() - from) * 1e-6;
 }
 
+// ---- memory -------------------------------------------------------------------------------------
+enum { PROBE_WORDS = 2 << 20 };
+
+void prof_probe_once(prof_probe *x) {
+  if (!x->words) {
+    void *p = mmap(NULL, PROBE_WORDS * sizeof(u64), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return;
+    x->words = memset(p, 0, PROBE_WORDS * sizeof(u64));  // its pages are there
+  }
+  u64 from = hs_now_ns();
+  for (u32 k = 0; k < PROBE_WORDS; k++) x->words[k] += k;
+  hs_vec_push(&x->ms, (double)(hs_now_ns() - from) * 1e-6);
+}
+
+// (p90 - p10) / median
+static double spread_of(const prof_stats *st) {
+  return st->median > 0 ? (st->p90 - st->p10) / st->median : 0;
+}
+
+void prof_noise_take_probe(prof_noise *noise, const prof_probe *x) {
+  if (x->ms.n < 3) return;
+  prof_stats st = prof_summarize(x->ms.v, (u32)x->ms.n);
+  noise->memory_ms = st.median;
+  noise->memory_spread = spread_of(&st);
+}
+
+void prof_probe_free(prof_probe *x) {
+  if (x->words) (void)munmap(x->words, PROBE_WORDS * sizeof(u64));
+  hs_vec_free(&x->ms);
+}
+
+// ---- all of it ----------------------------------------------------------------------------------
 prof_noise prof_noise_measure(double seconds) {
   prof_noise x = {.cores = (u32)HS_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L), .busy = -1, .steal = -1};
+  x.memory_ms = x.memory_spread = -1;
   cpu_times before = read_cpu_times();
   double own = own_cpu_seconds();
   u64 from = hs_now_ns(), end = from + (u64)(seconds * 1e9), state = 1;
   prof_samples times = {0};
-  do hs_vec_push(&times, fixed_kernel(&state));
-  while (hs_now_ns() < end && !hs_interrupted());
+  prof_probe memory = {0};
+  do {
+    prof_probe_once(&memory);
+    for (u32 k = 0; k < 8; k++) hs_vec_push(&times, fixed_kernel(&state));
+  } while (hs_now_ns() < end && !hs_interrupted());
   double wall = (double)(hs_now_ns() - from) * 1e-9;
   cpu_times after = read_cpu_times();
   if (before.known && after.known && wall >= 0.1) {
@@ -73,16 +110,18 @@ prof_noise prof_noise_measure(double seconds) {
     x.steal = HS_MAX(after.steal - before.steal, 0) / (wall * x.cores);
   }
   prof_stats st = prof_summarize(times.v, (u32)times.n);
-  x.spread = st.median > 0 ? (st.p90 - st.p10) / st.median : 0;
+  x.spread = spread_of(&st);
+  prof_noise_take_probe(&x, &memory);
   // the result is used, so that the work is done
   if (state == 0) x.spread = 0;
   x.ghz = read_ghz();
   hs_vec_free(&times);
+  prof_probe_free(&memory);
   return x;
 }
 
 bool prof_noise_loud(const prof_noise *x) {
-  return x->busy >= 0.5 || x->steal >= 0.01 || x->spread > 0.05;
+  return x->busy >= 0.5 || x->steal >= 0.01 || x->spread > 0.05 || x->memory_spread > 0.15;
 }
 
 void prof_noise_text(const prof_noise *x, hs_buf *b) {
@@ -91,6 +130,7 @@ void prof_noise_text(const prof_noise *x, hs_buf *b) {
   if (x->busy >= 0) hs_buf_printf(b, ", %.1f busy with other work", x->busy);
   if (x->steal >= 0) hs_buf_printf(b, ", %.1f %% stolen", 100 * x->steal);
   hs_buf_printf(b, ", a fixed kernel varies by %.1f %%", 100 * x->spread);
+  if (x->memory_spread >= 0) hs_buf_printf(b, ", memory by %.0f %%", 100 * x->memory_spread);
 }
 
 // ---- what was used ------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // noise.h — the machine while something is measured: what others use of the processors, what the
-// hypervisor takes, how much a fixed piece of work varies; and what our own child processes, in
-// which programs run, use of it: processor time, fresh pages, energy.
+// hypervisor takes, how much fixed pieces of work vary; and what our own child processes, in which
+// programs run, use of it: processor time, fresh pages, energy.
 #ifndef PROF_NOISE_H
 #define PROF_NOISE_H
 
@@ -11,16 +11,30 @@ typedef struct prof_noise {
   double busy;    // cores that other processes kept busy; -1: not known
   double steal;   // part of the machine's time that the hypervisor took; -1: not known
   double spread;  // of a fixed kernel: (p90 - p10) / median of its time
-  double ghz;     // clock frequency of core 0 now; -1: not known
+  // of one that streams through memory: its median, ms, and likewise; -1: not known
+  double memory_ms, memory_spread;
+  double ghz;  // clock frequency of core 0 now; -1: not known
 } prof_noise;
 
-// Runs a fixed kernel of integer operations again and again for `seconds` and looks at what else
-// the machine did meanwhile. Processes of our own must be idle.
+// A fixed piece of work on memory. Others on the same host that a guest does not see share its last
+// cache and its memory, and come and go by the second: a kernel in registers knows nothing of them.
+typedef struct prof_probe {
+  u64 *words;       // 16 MiB; NULL before the first time, and where there is no memory for it
+  prof_samples ms;  // of each time
+} prof_probe;
+void prof_probe_once(prof_probe *);  // about a millisecond
+void prof_probe_free(prof_probe *);
+
+// What it measured, in place of what is in `noise`; nothing for fewer than three times.
+void prof_noise_take_probe(prof_noise *noise, const prof_probe *);
+// Runs fixed kernels, of integer operations and on memory, again and again for `seconds` and looks
+// at what else the machine did meanwhile. Processes of our own must be idle.
 prof_noise prof_noise_measure(double seconds);
 // True when a report must mention it: half a core busy, 1 % stolen, or a fixed kernel that varies
-// by more than 5 %.
+// by more than 5 %, that on memory by more than 15 %.
 bool prof_noise_loud(const prof_noise *);
-// "2 cores, 0.1 busy with other work, 0.0 % stolen, a fixed kernel varies by 1.2 %"; appended.
+// "2 cores, 0.1 busy with other work, 0.0 % stolen, a fixed kernel varies by 1.2 %, memory by 4 %";
+// appended.
 void prof_noise_text(const prof_noise *, hs_buf *);
 
 // What the child processes of this one have used since they were started; differences of two

@@ -23,7 +23,7 @@ static hs_status warm_up(prof_entry *e, u32 k, prof_run_fn *run, void *arg, doub
   hs_status s = HS_GOOD;
   double from = now_s();
   do {
-    s = run(arg, k, seconds / STEPS, &seen);
+    s = run(arg, k, false, seconds / STEPS, &seen);
     if (hs_ok(s)) s = hs_poll();
     u32 n = (u32)seen.n;
     // steady: nothing changed in the later half of what was seen
@@ -48,7 +48,7 @@ static hs_status one_round(prof_entry *e, u32 n, prof_run_fn *run, void *arg, do
   for (u32 k = 0; k < n; k++) {
     prof_entry *x = &e[order[k]];
     size_t before = x->runs.n;
-    HS_TRY(run(arg, order[k], slice, &x->runs));
+    HS_TRY(run(arg, order[k], true, slice, &x->runs));
     HS_TRY(hs_poll());
     HS_REQUIRE(x->runs.n > before);
     prof_stats st = prof_summarize(x->runs.v + before, (u32)(x->runs.n - before));

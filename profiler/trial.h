@@ -19,8 +19,8 @@ typedef struct prof_entry {
 void prof_entry_free(prof_entry *);
 
 // Runs program k for about `seconds` of wall time, at least once, and appends the time of each run
-// in ms.
-typedef hs_status prof_run_fn(void *arg, u32 k, double seconds, prof_samples *out);
+// in ms. fresh: in memory taken anew, where that can be done.
+typedef hs_status prof_run_fn(void *arg, u32 k, bool fresh, double seconds, prof_samples *out);
 
 typedef struct prof_trial_options {
   double seconds;  // wall time for all programs together, warm-up included

@@ -222,6 +222,8 @@ bool cpu_lowers(const hlo_instr *, hs_buf *why);
 bool cpu_instr_is_alias(const hlo_instr *);
 
 hs_status cpu_exec_prepare(cpu_program *);  // allocates the areas; E_NO_MEMORY
+// Gives the pages of the areas back: the next run gets others, of zeros.
+void cpu_exec_renew(const cpu_program *);
 // What an area of so many bytes takes: large ones are whole huge pages.
 size_t cpu_mapped_bytes(size_t bytes);
 // How much of its areas the kernel holds memory for; -1: not known.

@@ -188,6 +188,7 @@ static hs_status run_program(run_request *x, const backend_run_options *o, const
   served *s = x->s;
   const served_kind *kind = s->kind;
   const cpu_program *p = s->p;
+  if (o->fresh_memory && kind->renew) kind->renew(s);
   u64 t0 = hs_now_ns();
   for (u32 k = 0; k < p->nargs; k++) HS_TRY(kind->place(s, k, x->args.p + x->from[k]));
   if (kind->placed) HS_TRY(kind->placed(s));
@@ -304,6 +305,8 @@ static hs_status cpu_place_argument(served *s, u32 k, const char *from) {
   return HS_GOOD;
 }
 
+static void cpu_renew(served *s) { cpu_exec_renew(s->p); }
+
 static hs_status cpu_fetch_result(served *s, u32 k, char *to) {
   const cpu_program *p = s->p;
   cpu_fetch(p->out_shape[k], to, p->addr[p->values.v[p->out_value[k]].slot]);
@@ -334,6 +337,7 @@ hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
       .free = cpu_free,
       .ready = cpu_ready,
       .place = cpu_place_argument,
+      .renew = cpu_renew,
       .fetch = cpu_fetch_result,
       .run = cpu_run,
       .record = cpu_record,

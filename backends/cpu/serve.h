@@ -30,6 +30,7 @@ struct served_kind {
   // An argument's or result's leaf from or to its row-major bytes.
   hs_status (*place)(served *, u32 arg, const char *from);
   hs_status (*placed)(served *);  // waits until all arguments are there; or NULL
+  void (*renew)(served *);        // backend_run_options.fresh_memory; or NULL
   hs_status (*fetch)(served *, u32 result, char *to);
   hs_status (*run)(served *, double *ms);  // once, by its own clock
   // Times of single kernels: runs `once` for about so many seconds. The recording is the caller's.

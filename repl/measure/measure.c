@@ -263,6 +263,8 @@ static void json_noise(repl_json *j, const prof_noise *n) {
   json_ms(j, "busy_cores", n->busy);
   json_ms(j, "steal", n->steal);
   json_ms(j, "kernel_spread", n->spread);
+  json_ms(j, "memory_ms", n->memory_ms);
+  json_ms(j, "memory_spread", n->memory_spread);
   json_ms(j, "ghz", n->ghz);
   repl_json_bool(j, "loud", prof_noise_loud(n));
 }

@@ -116,7 +116,8 @@ typedef struct contest {
   u32 nargs;
   hlo_literal *const *args;
   subject *alive[MAX_SUBJECTS];
-  u32 n, failed;  // failed: the position of the one whose run failed
+  u32 n, failed;     // failed: the position of the one whose run failed
+  prof_probe probe;  // once a round
 } contest;
 
 // Where a request takes much longer than its runs (arguments that go to another process, Python),
@@ -130,19 +131,24 @@ static void take_usage(subject *x, prof_usage u, double wall_ms, const backend_t
   if (u.joules >= 0) hs_vec_push(&x->joules, u.joules / n);
 }
 
-static hs_status run_one(void *arg, u32 k, double seconds, prof_samples *out) {
+static hs_status run_one(void *arg, u32 k, bool fresh, double seconds, prof_samples *out) {
   contest *t = arg;
   subject *x = t->alive[k];
-  backend_run_options o = {
-      .min_runs = 1, .max_runs = 1000000, .min_seconds = seconds, .max_seconds = seconds};
+  backend_run_options o = {.min_runs = 1,
+                           .max_runs = 1000000,
+                           .min_seconds = seconds,
+                           .max_seconds = seconds,
+                           .fresh_memory = fresh};
   backend_result r = {0};
   t->failed = k;
+  if (fresh && k == 0) prof_probe_once(&t->probe);
   prof_usage before = prof_usage_now();
   u64 from = hs_now_ns();
   HS_TRY(x->be->run(x->exe, t->nargs, t->args, &o, &r));
   double wall_ms = (double)(hs_now_ns() - from) * 1e-6;
   prof_usage after = prof_usage_now();
-  take_usage(x, prof_usage_between(&before, &after), wall_ms, &r.timing);
+  // of the warm-up: its requests take no fresh memory
+  if (!fresh) take_usage(x, prof_usage_between(&before, &after), wall_ms, &r.timing);
   for (u32 q = 0; q < r.timing.runs; q++) hs_vec_push(out, r.timing.samples_ms[q]);
   // measured warm, unlike that of the first run
   x->dispatch_ms = r.timing.dispatch_ms;
@@ -198,7 +204,10 @@ hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_option
   }
   if (t.n) {
     repl_note(c->out, "measuring for %g s ...", o->seconds);
-    HS_TRY(contest_run(&t, o, &m->trial));
+    hs_status s = contest_run(&t, o, &m->trial);
+    prof_noise_take_probe(&m->noise, &t.probe);
+    prof_probe_free(&t.probe);
+    HS_TRY(s);
   }
   double fault_s = prof_fault_s();
   for (u32 k = 0; k < t.n; k++) take_figures(t.alive[k], &m->x[0], fault_s);

@@ -36,8 +36,8 @@ typedef struct subject {
   hlo_literal *result;
 } subject;
 
-// Of a run: the median of cpu_s, faults or joules; -1: not known. What the runs of the warm-up used
-// is among the samples, and few of them.
+// Of a run: the median of cpu_s, faults or joules; -1: not known. They are of the warm-up: rounds
+// run in fresh memory, whose pages are no part of a run.
 double subject_used(const prof_samples *);
 
 // What is common to all subjects of a comparison.

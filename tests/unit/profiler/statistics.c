@@ -125,18 +125,22 @@ static void warm_up_ends(void **state) {
 typedef struct machine {
   double ms[3];  // of each program
   double noise;
+  double place;  // how much the place of its memory makes of a program's time
   u64 seed;
+  double placed[3];  // of each program, where its memory lies now
   u32 calls[3], last;
   bool fails;
 } machine;
 
-static hs_status simulate(void *arg, u32 k, double seconds, prof_samples *out) {
+static hs_status simulate(void *arg, u32 k, bool fresh, double seconds, prof_samples *out) {
   machine *m = arg;
   (void)seconds;
   if (m->fails && ++m->last > 20) return hs_fail(HS_E_RUN, "worn out");
+  if (!m->calls[k]) m->placed[k] = m->ms[k];
+  if (fresh && m->place > 0) m->placed[k] = m->ms[k] * exp(m->place * normal(&m->seed));
   m->calls[k]++;
   for (u32 q = 0; q < 5; q++)
-    hs_vec_push(out, m->ms[k] * exp(m->noise * normal(&m->seed)) * (1 + (m->calls[k] < 3)));
+    hs_vec_push(out, m->placed[k] * exp(m->noise * normal(&m->seed)) * (1 + (m->calls[k] < 3)));
   return HS_GOOD;
 }
 
@@ -164,11 +168,24 @@ static void trial(void **state) {
   for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
 }
 
+// Programs are compared over many places of their memory, and the interval knows how much these
+// make.
+static void trial_moves_memory(void **state) {
+  (void)state;
+  prof_entry e[3] = {0};
+  prof_trial t;
+  trial_on(&(machine){.ms = {8, 4, 8}, .noise = 0.001, .place = 0.05, .seed = 5}, 0, e, &t);
+  prof_interval r = prof_ratio(e[0].rounds.v, e[1].rounds.v, t.rounds);
+  assert_true(r.low <= 2 && r.high >= 2);
+  assert_true(prof_half_width(r) > 0.01 && prof_half_width(r) < 0.08);
+  for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
+}
+
 // A request that takes long ends the trial early: the time asked for counts, not the rounds.
-static hs_status simulate_slow(void *arg, u32 k, double seconds, prof_samples *out) {
+static hs_status simulate_slow(void *arg, u32 k, bool fresh, double seconds, prof_samples *out) {
   (void)seconds;
   (void)usleep(20000);
-  return simulate(arg, k, 0, out);
+  return simulate(arg, k, fresh, 0, out);
 }
 
 static void trial_keeps_to_its_time(void **state) {
@@ -288,6 +305,7 @@ int main(void) {
       cmocka_unit_test(verdicts),
       cmocka_unit_test(warm_up_ends),
       cmocka_unit_test(trial),
+      cmocka_unit_test(trial_moves_memory),
       cmocka_unit_test(trial_keeps_to_its_time),
       cmocka_unit_test(trial_says_when_noisy),
       cmocka_unit_test(trial_passes_errors_on),
