@@ -52,6 +52,7 @@ typedef struct dot {
   i64 da[HLO_MAX_RANK], sa[HLO_MAX_RANK], db[HLO_MAX_RANK], sb[HLO_MAX_RANK], dc[HLO_MAX_RANK],
       sc[HLO_MAX_RANK];
   u32 groups[3], free_b;        // how many dims are batch, rows and k of A; columns of B
+  bool add;                     // to what C holds; by cpu_dot_tiles only, where rows of C are dense
   bool pack_a, pack_b, pack_c;  // through scratch, in their compute type
   bool turned_a, turned_b;      // packed with rows, or k, last
   i64 at_a, at_b, at_c;         // scratch offsets

@@ -424,7 +424,7 @@ static void product(const dot *d, const char *a, const char *b, char *c, i64 bat
       w.c = t->direct_c ? to : mine + t->at_c;
       w.cr = t->direct_c ? d->c.r * two : panels(w.cols, t->width) * t->width;
       for (i64 k = 0; k < t->K; k += t->depth) {
-        w.first = k == 0;
+        w.first = k == 0 && !d->add;
         w.depth = HS_MIN(t->depth, t->K - k);
         w.a = a + (size_t)(ba + m * d->a.r + k / two * d->a.c) * ea;
         w.b = b + (size_t)(bb + n / two * d->b.c + k / two * d->b.r) * eb;
@@ -513,6 +513,7 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->direct_b =
       plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 && t->M <= 4 * t->micro->rows;
   t->direct_c = cpu_dot_stored_as(t->tc, d->sum_type) && (d->c.c == 1 || d->N == 1);
+  HS_ASSERT(t->direct_c || !d->add);
   const i64 cols = round_up(t->cols, t->width), units = right_units(t, t->depth);
   size_t at = t->direct_a ? 0 : align64((size_t)(round_up(t->rows, t->height) * units) * t->unit);
   t->at_b = at;

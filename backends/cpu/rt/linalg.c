@@ -1,13 +1,9 @@
 // linalg.c — cholesky, triangular-solve, and the custom calls of JAX (LAPACK, TopK) with the
-// same meaning.
-//
-// Matrices are small and batched: one matrix per chunk, plain loops over rows that the compiler
-// vectorizes, the same code for real and complex types (Cholesky-Banachiewicz, substitution). A
-// matrix that is not positive definite gives NaN, as in XLA.
-#include <complex.h>
+// same meaning: batches of what triangular.c does for one matrix. A matrix that is not positive
+// definite gives NaN, as in XLA.
 #include <math.h>
 
-#include "backends/cpu/rt/rt.h"
+#include "backends/cpu/rt/triangular.h"
 #include "core/ir/config.h"
 #include "core/analysis/customcall.h"
 
@@ -16,46 +12,17 @@ typedef struct linalg {
   i64 batch, n, m, k;  // triangular-solve: A is n x n; X is m x k
   // keep_other: the other triangle keeps the input (LAPACK)
   bool lower, left, unit, trans, conj, keep_other;
-  bool info;  // a second result per matrix: 0, or the order of the failing minor
+  bool a_columns, x_columns;  // A and X lie by columns
+  bool info;                  // a second result per matrix: 0, or the order of the failing minor
 } linalg;
 
-typedef struct job {
+typedef struct job job;
+struct job {
   const linalg *p;
   void *const *bufs;
-} job;
-
-static float conj_float(float x) { return x; }
-static double conj_double(double x) { return x; }
-static float real_float(float x) { return x; }
-static double real_double(double x) { return x; }
-
-// L row by row: L[i][j] = (A[i][j] - L[i][:j] . conj(L[j][:j])) / L[j][j]; the upper form works on
-// the transposed index.
-#define DEFINE_CHOLESKY(name, T, R, CONJ, REAL, SQRT)                           \
-  static i64 name(T *a, i64 n, bool lower) {                                    \
-    const i64 rs = lower ? n : 1, cs = lower ? 1 : n;                           \
-    for (i64 i = 0; i < n; i++)                                                 \
-      for (i64 j = 0; j <= i; j++) {                                            \
-        T s = lower ? a[i * rs + j * cs] : CONJ(a[i * rs + j * cs]);            \
-        if (lower) {                                                            \
-          for (i64 k = 0; k < j; k++) s -= a[i * rs + k] * CONJ(a[j * rs + k]); \
-        } else                                                                  \
-          for (i64 k = 0; k < j; k++) s -= CONJ(a[i + k * cs]) * a[j + k * cs]; \
-        if (i == j) {                                                           \
-          R d = REAL(s);                                                        \
-          if (!(d > 0)) return i + 1;                                           \
-          a[i * rs + j * cs] = SQRT(d);                                         \
-        } else {                                                                \
-          s /= a[j * rs + j * cs];                                              \
-          a[i * rs + j * cs] = lower ? s : CONJ(s);                             \
-        }                                                                       \
-      }                                                                         \
-    return 0;                                                                   \
-  }
-DEFINE_CHOLESKY(chol_f32, float, float, conj_float, real_float, sqrtf)
-DEFINE_CHOLESKY(chol_f64, double, double, conj_double, real_double, sqrt)
-DEFINE_CHOLESKY(chol_c64, float complex, float, conjf, crealf, sqrtf)
-DEFINE_CHOLESKY(chol_c128, double complex, double, conj, creal, sqrt)
+  hs_status (*one)(const job *, i64 matrix);
+  bool failed;
+};
 
 static void fill_nan(void *p, hlo_dtype t, i64 n) {
   bool wide = t == HLO_F64 || t == HLO_C128;
@@ -66,94 +33,78 @@ static void fill_nan(void *p, hlo_dtype t, i64 n) {
   }
 }
 
-static void cholesky_chunk(void *ctx, i64 b, u32 thread) {
-  (void)thread;
-  const job *j = ctx;
+// The matrix that begins at p, n columns wide; what is right or upper is seen transposed.
+static tri_matrix view(char *p, i64 n, bool turned) {
+  tri_matrix a = {p, n, 1};
+  return turned ? tri_transposed(a) : a;
+}
+
+static hs_status factor(const job *j, i64 b) {
   const linalg *p = j->p;
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->n * p->n) * e;
   char *a = (char *)j->bufs[1] + (size_t)b * bytes;
+  bool lower = p->lower != p->a_columns;  // in memory
   if (j->bufs[0] != j->bufs[1]) memcpy(a, (char *)j->bufs[0] + (size_t)b * bytes, bytes);
   i64 bad;
-  switch (p->type) {
-  case HLO_F32: bad = chol_f32((float *)(void *)a, p->n, p->lower); break;
-  case HLO_F64: bad = chol_f64((double *)(void *)a, p->n, p->lower); break;
-  case HLO_C64: bad = chol_c64((float complex *)(void *)a, p->n, p->lower); break;
-  default: bad = chol_c128((double complex *)(void *)a, p->n, p->lower); break;
-  }
+  HS_TRY(cpu_cholesky(p->type, view(a, p->n, !lower), p->n, &bad));
   if (!p->keep_other) {
     if (bad) fill_nan(a, p->type, p->n * p->n);
-    for (i64 r = 0; r < p->n && !bad; r++)
-      for (i64 c = 0; c < p->n; c++)
-        if (p->lower ? c > r : c < r) memset(a + (size_t)(r * p->n + c) * e, 0, e);
+    for (i64 r = 0; r < p->n && !bad; r++) {
+      i64 from = lower ? r + 1 : 0, to = lower ? p->n : r;
+      memset(a + (size_t)(r * p->n + from) * e, 0, (size_t)(to - from) * e);
+    }
   }
   if (p->info) ((i32 *)j->bufs[2])[b] = (i32)bad;
+  return HS_GOOD;
+}
+
+// op(A) X = B, or X op(A) = B: then op(A)^T X^T = B^T.
+static hs_status solve(const job *j, i64 b) {
+  const linalg *p = j->p;
+  size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->k) * e;
+  char *a = (char *)j->bufs[0] + (size_t)(b * p->n * p->n) * e;
+  char *x = (char *)j->bufs[2] + (size_t)b * bytes;
+  if (j->bufs[1] != j->bufs[2]) memcpy(x, (char *)j->bufs[1] + (size_t)b * bytes, bytes);
+  bool turned = p->trans == p->left;
+  tri t = {.m = view(a, p->n, turned != p->a_columns),
+           .lower = p->lower != turned,
+           .unit = p->unit,
+           .conj = p->conj};
+  tri_matrix m = p->x_columns ? view(x, p->m, p->left) : view(x, p->k, !p->left);
+  return cpu_triangular_solve(p->type, t, p->n, m, p->left ? p->k : p->m);
+}
+
+static void one_chunk(void *ctx, i64 b, u32 thread) {
+  (void)thread;
+  job *j = ctx;
+  hs_status s = j->one(j, b);
+  if (hs_ok(s)) return;
+  hs_status_drop(s);  // it can only be for lack of memory
+  __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
+}
+
+// Many matrices are shared among the threads, or the threads share each of a few.
+static hs_status run(job *j) {
+  enum { MANY = 8 };
+  const linalg *p = j->p;
+  if (p->batch < MANY) {
+    for (i64 b = 0; b < p->batch; b++) HS_TRY(j->one(j, b));
+    return HS_GOOD;
+  }
+  cpu_par_for(one_chunk, j, p->batch);
+  return j->failed ? hs_fail(HS_E_NO_MEMORY, "no memory for parts of matrices of %lld rows",
+                             (long long)p->n)
+                   : HS_GOOD;
 }
 
 static hs_status run_cholesky(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
-  job j = {state, bufs};
-  cpu_par_for(cholesky_chunk, &j, j.p->batch);
-  return HS_GOOD;
-}
-
-// op(A) X = B (left) row by row of X, or X op(A) = B column by column; op(A)[i][j] is A[i][j] or
-// A[j][i].
-#define DEFINE_SOLVE(name, T, CONJ)                                                \
-  static void name(const linalg *p, const T *a, T *x) {                            \
-    const i64 n = p->n, rs = p->trans ? 1 : n, cs = p->trans ? n : 1;              \
-    bool low = p->lower != p->trans;                                               \
-    if (p->left) {                                                                 \
-      for (i64 s = 0; s < n; s++) {                                                \
-        i64 i = low ? s : n - 1 - s;                                               \
-        T *row = x + i * p->k;                                                     \
-        for (i64 q = low ? 0 : i + 1, end = low ? i : n; q < end; q++) {           \
-          T f = p->conj ? CONJ(a[i * rs + q * cs]) : a[i * rs + q * cs];           \
-          const T *other = x + q * p->k;                                           \
-          for (i64 c = 0; c < p->k; c++) row[c] -= f * other[c];                   \
-        }                                                                          \
-        if (p->unit) continue;                                                     \
-        T d = p->conj ? CONJ(a[i * n + i]) : a[i * n + i];                         \
-        for (i64 c = 0; c < p->k; c++) row[c] /= d;                                \
-      }                                                                            \
-      return;                                                                      \
-    }                                                                              \
-    for (i64 r = 0; r < p->m; r++) {                                               \
-      T *row = x + r * n;                                                          \
-      for (i64 s = 0; s < n; s++) {                                                \
-        i64 c = low ? n - 1 - s : s;                                               \
-        T v = row[c];                                                              \
-        for (i64 q = low ? c + 1 : 0, end = low ? n : c; q < end; q++)             \
-          v -= row[q] * (p->conj ? CONJ(a[q * rs + c * cs]) : a[q * rs + c * cs]); \
-        row[c] = p->unit ? v : v / (p->conj ? CONJ(a[c * n + c]) : a[c * n + c]);  \
-      }                                                                            \
-    }                                                                              \
-  }
-DEFINE_SOLVE(solve_f32, float, conj_float)
-DEFINE_SOLVE(solve_f64, double, conj_double)
-DEFINE_SOLVE(solve_c64, float complex, conjf)
-DEFINE_SOLVE(solve_c128, double complex, conj)
-
-static void solve_chunk(void *ctx, i64 b, u32 thread) {
-  (void)thread;
-  const job *j = ctx;
-  const linalg *p = j->p;
-  size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->k) * e;
-  const void *a = (char *)j->bufs[0] + (size_t)(b * p->n * p->n) * e;
-  void *x = (char *)j->bufs[2] + (size_t)b * bytes;
-  if (j->bufs[1] != j->bufs[2]) memcpy(x, (char *)j->bufs[1] + (size_t)b * bytes, bytes);
-  switch (p->type) {
-  case HLO_F32: solve_f32(p, a, x); break;
-  case HLO_F64: solve_f64(p, a, x); break;
-  case HLO_C64: solve_c64(p, a, x); break;
-  default: solve_c128(p, a, x); break;
-  }
+  return run(&(job){.p = state, .bufs = bufs, .one = factor});
 }
 
 static hs_status run_solve(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
-  job j = {state, bufs};
-  cpu_par_for(solve_chunk, &j, j.p->batch);
-  return HS_GOOD;
+  return run(&(job){.p = state, .bufs = bufs, .one = solve});
 }
 
 static bool matrix_type(hlo_dtype t) {
@@ -164,6 +115,29 @@ static i64 batch_of(const hlo_shape *s) {
   i64 b = 1;
   for (u32 k = 0; k + 2 < s->rank; k++) b *= s->dims[k];
   return b;
+}
+
+// Whether the matrices lie by columns, one after the other.
+static bool by_columns(const hlo_shape *s) {
+  i64 strides[HLO_MAX_RANK];
+  cpu_strides(s, strides);
+  const u32 r = s->rank;
+  if (strides[r - 2] != 1 || strides[r - 1] != s->dims[r - 2]) return false;
+  i64 next = s->dims[r - 2] * s->dims[r - 1];
+  for (u32 k = r - 2; k-- > 0; next *= s->dims[k])
+    if (strides[k] != next) return false;
+  return true;
+}
+
+// Matrices by rows and by columns are taken as they lie; what overwrites b must lie as b does.
+static void take_layouts(linalg *p, const hlo_shape *a, const hlo_shape *b, const hlo_shape *result,
+                         cpu_rt *out) {
+  bool rows_a = hlo_shape_is_row_major(a), rows = hlo_shape_is_row_major(result);
+  if (rows ? !hlo_shape_is_row_major(b) : !by_columns(b) || !by_columns(result)) return;
+  if (!rows_a && !by_columns(a)) return;
+  out->strided = true;
+  p->a_columns = !rows_a;
+  p->x_columns = !rows;
 }
 
 bool cpu_cholesky_supports(const hlo_instr *i) {
@@ -177,6 +151,7 @@ hs_status cpu_cholesky_prepare(const hlo_instr *i, cpu_rt *out) {
                 .n = i->shape->dims[i->shape->rank - 1],
                 .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0};
   *out = (cpu_rt){.kind = "cholesky", .state = p, .run = run_cholesky, .inplace = 1};
+  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 0)->shape, i->shape, out);
   return HS_GOOD;
 }
 
@@ -199,6 +174,7 @@ hs_status cpu_triangular_solve_prepare(const hlo_instr *i, cpu_rt *out) {
                 .trans = tr == HLO_TRANSPOSE_TRANSPOSE || tr == HLO_TRANSPOSE_ADJOINT,
                 .conj = tr == HLO_TRANSPOSE_ADJOINT};
   *out = (cpu_rt){.kind = "triangular-solve", .state = p, .run = run_solve};
+  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 1)->shape, s, out);
   return HS_GOOD;
 }
 
@@ -278,5 +254,6 @@ hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
     *out =
         (cpu_rt){.kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = 1};
   else *out = (cpu_rt){.kind = "triangular-solve (lapack call)", .state = p, .run = run_solve};
+  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, i->noperands - 1)->shape, s, out);
   return HS_GOOD;
 }

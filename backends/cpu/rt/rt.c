@@ -115,8 +115,8 @@ hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
   i64 scratch = align64(out->scratch_bytes);
   bool needed = false;
   for (u32 k = 0; k < n; k++) {
-    bool plain =
-        kind->any_layout || !hlo_shape_is_array(w->shape[k]) || hlo_shape_is_row_major(w->shape[k]);
+    bool plain = kind->any_layout || out->strided || !hlo_shape_is_array(w->shape[k]) ||
+                 hlo_shape_is_row_major(w->shape[k]);
     w->at[k] = plain ? -1 : scratch;
     if (!plain) {
       needed = true;

@@ -44,6 +44,7 @@ typedef struct cpu_rt {
   i64 scratch_bytes;
   // bit k: result leaf k may share the storage of operand leaf k
   u32 inplace;
+  bool strided;  // this one reads the layouts of its arrays itself, whatever its row says
   // in the state: a computation that is to be compiled with the program (scalar.h); NULL: none
   struct cpu_lanes *compiled;
 } cpu_rt;

@@ -231,6 +231,66 @@ static void linear_algebra(void **st) {
       "lower=true, transpose_a=TRANSPOSE, unit_diagonal=true }"));
 }
 
+// Matrices of more than one block, of every type, from either side, transposed or not, by rows and
+// by columns, with many columns and with few.
+static void triangular_systems(void **st) {
+  (void)st;
+  static const char *const type[] = {"f32", "f64", "c64", "c128"};
+  static const char *const how[] = {"NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"};
+  static const char *const order[] = {"1,0", "0,1"};
+  for (u32 k = 0; k < 192; k += k % 3 + 1) {
+    u32 t = k % 4, trans = k / 4 % 3, left = k / 12 % 2, lower = k / 24 % 2, turned = k / 48 % 2,
+        wide = k / 96 % 2, n = 50 + 47 * (k % 5 == 0), m = wide ? 20 : 2;
+    char *x = left ? hs_format("%s[%u,%u]{%s}", type[t], n, m, order[turned])
+                   : hs_format("%s[%u,%u]{%s}", type[t], m, n, order[turned]);
+    char *a = hs_format("%s[%u,%u]{%s}", type[t], n, n, order[(turned + k / 5) % 2]);
+    char *text = hs_format(
+        "HloModule m\nENTRY e { a = %s parameter(0)\n b = %s parameter(1)\n"
+        " r = s32[%u,%u] iota(), iota_dimension=0\n c = s32[%u,%u] iota(), iota_dimension=1\n"
+        " q = pred[%u,%u] compare(r, c), direction=EQ\n w = %s convert(q)\n"
+        " kr = f32[] constant(40)\n k = %s[] convert(kr)\n kb = %s broadcast(k), dimensions={}\n"
+        " d = %s multiply(w, kb)\n s = %s add(a, d)\n"
+        " ROOT o = %s triangular-solve(s, b), left_side=%s, lower=%s, transpose_a=%s }",
+        a, x, n, n, n, n, n, n, a, type[t], a, a, a, x, left ? "true" : "false",
+        lower ? "true" : "false", how[trans]);
+    agrees(text);
+    hs_free(text);
+    hs_free(a);
+    hs_free(x);
+  }
+}
+
+// The factor of x x^T + 40 at either side of the diagonal, in two blocks and in more. x is real:
+// complex types go through complex code all the same.
+static void cholesky_factors(void **st) {
+  (void)st;
+  static const char *const type[] = {"f32", "f64", "c64", "c128"};
+  static const char *const order[] = {"1,0", "0,1"};
+  for (u32 k = 0; k < 16; k++) {
+    u32 n = k % 3 ? 100 : 60;
+    char *a = hs_format("%s[%u,%u]{%s}", type[k % 4], n, n, order[k / 4 % 2]);
+    char *text = hs_format(
+        "HloModule m\nENTRY e { u = f32[%u,%u] parameter(0)\n x = %s convert(u)\n"
+        " y = %s dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+        " r = s32[%u,%u] iota(), iota_dimension=0\n c = s32[%u,%u] iota(), iota_dimension=1\n"
+        " q = pred[%u,%u] compare(r, c), direction=EQ\n w = %s convert(q)\n"
+        " kr = f32[] constant(40)\n k = %s[] convert(kr)\n kb = %s broadcast(k), dimensions={}\n"
+        " d = %s multiply(w, kb)\n s = %s add(y, d)\n ROOT o = %s cholesky(s), lower=%s }",
+        n, n, a, a, n, n, n, n, n, n, a, type[k % 4], a, a, a, a, k / 8 ? "true" : "false");
+    agrees(text);
+    hs_free(text);
+    hs_free(a);
+  }
+  // not positive definite: NaN throughout, whichever block finds it
+  agrees(MODULE("ENTRY e { r = s32[100,100] iota(), iota_dimension=0\n"
+                " c = s32[100,100] iota(), iota_dimension=1\n p = pred[100,100] compare(r, c), "
+                "direction=EQ\n w = f32[100,100] convert(p)\n k = s32[] constant(90)\n"
+                " kb = s32[100,100] broadcast(k), dimensions={}\n"
+                " l = pred[100,100] compare(r, kb), direction=EQ\n z = f32[100,100] negate(w)\n"
+                " s = f32[100,100] select(l, z, w)\n"
+                " ROOT o = f32[100,100] cholesky(s), lower=true }"));
+}
+
 static void ffts(void **st) {
   (void)st;
   agrees(MODULE("ENTRY e { x = c64[3,16] parameter(0)\n ROOT f = c64[3,16] fft(x), fft_type=FFT, "
@@ -325,6 +385,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(cut_convolutions),
       cmocka_unit_test(sorts),
       cmocka_unit_test(moves),
+      cmocka_unit_test(triangular_systems),
+      cmocka_unit_test(cholesky_factors),
       cmocka_unit_test(linear_algebra),
       cmocka_unit_test(ffts),
       cmocka_unit_test(long_ffts),

@@ -1,0 +1,264 @@
+// triangular.c — Cholesky factors and triangular systems, by halves: see triangular.h.
+//
+// A matrix is halved until BASE rows are left (Gustavson, Recursion leads to automatic variable
+// blocking for dense linear-algebra algorithms, 1997). All but those smallest blocks are products
+// of matrices, which are our own (dot_tiles.c) and use all threads:
+//
+//   a = (a11    )   L11 = factor(a11), L21 = a21 / L11^H, L22 = factor(a22 - L21 L21^H)
+//       (a21 a22)
+//
+// and a lower system solves for its first half, takes what follows from that off the second, and
+// solves for it; an upper one begins with the second. Products are added in place, so what is to be
+// taken off is negated in a copy first, which conjugates too. Everything else is a matter of strides:
+// the upper factor is the lower one of the transposed matrix, X A = B is A^T X^T = B^T.
+//
+// A system with a few columns is no product: its matrix is read once, at memory speed.
+//
+// The same shape gives the same operations in the same order, on any number of threads.
+#include "backends/cpu/rt/triangular.h"
+
+#include <math.h>
+
+#include "backends/cpu/rt/cx.h"
+#include "backends/cpu/rt/dot.h"
+
+enum {
+  BASE = 48,
+  LANES = 16,  // columns that a base block solves for at a time
+  THIN = 4,    // columns of a system that is no product
+  CHUNK = 64,  // columns that a thread solves for
+};
+
+// The smallest parts for one type, triangular_base.h.
+typedef struct tri_base {
+  i64 (*factor)(tri_matrix, i64 n);
+  void (*pack)(const tri *, i64 n, void *to);
+  void (*solve)(const tri *, const void *packed, i64 n, tri_matrix x, i64 from, i64 to);
+  void (*thin)(const tri *, i64 n, void *x);
+  void (*negate)(tri_matrix to, tri_matrix from, i64 m, i64 n, bool conj);
+  void (*add_lower)(tri_matrix, const void *, i64 n);
+} tri_base;
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define TRI_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+#else
+#define TRI_CLONES
+#endif
+#define TRI_PLAIN(a, b) ((a) * (b))
+#define TRI_SAME(a) (a)
+
+#define TRI_(name) name##_f32
+#define TRI_T float
+#define TRI_R float
+#define TRI_TIMES TRI_PLAIN
+#define TRI_CONJ TRI_SAME
+#define TRI_REAL TRI_SAME
+#define TRI_SQRT sqrtf
+#include "backends/cpu/rt/triangular_base.h"
+#undef TRI_
+#undef TRI_T
+#undef TRI_R
+#undef TRI_SQRT
+#define TRI_(name) name##_f64
+#define TRI_T double
+#define TRI_R double
+#define TRI_SQRT sqrt
+#include "backends/cpu/rt/triangular_base.h"
+#undef TRI_
+#undef TRI_T
+#undef TRI_TIMES
+#undef TRI_CONJ
+#undef TRI_REAL
+#define TRI_(name) name##_c128
+#define TRI_T double complex
+#define TRI_TIMES cpu_times_c128
+#define TRI_CONJ conj
+#define TRI_REAL creal
+#include "backends/cpu/rt/triangular_base.h"
+#undef TRI_
+#undef TRI_T
+#undef TRI_R
+#undef TRI_TIMES
+#undef TRI_CONJ
+#undef TRI_REAL
+#undef TRI_SQRT
+#define TRI_(name) name##_c64
+#define TRI_T float complex
+#define TRI_R float
+#define TRI_TIMES cpu_times_c64
+#define TRI_CONJ conjf
+#define TRI_REAL crealf
+#define TRI_SQRT sqrtf
+#include "backends/cpu/rt/triangular_base.h"
+
+typedef struct work {
+  hlo_dtype type;
+  dot_compute compute;
+  const tri_base *base;
+  size_t size;  // of an element
+  char *copy;   // of negated blocks; NULL where there are none
+} work;
+
+static i64 first_half(i64 n) { return (n / 2 + BASE - 1) / BASE * BASE; }
+
+static hs_status no_memory(i64 n) {
+  return hs_fail(HS_E_NO_MEMORY, "no memory for a part of a matrix of %lld rows", (long long)n);
+}
+
+static hs_status start(work *w, hlo_dtype t, i64 n, bool products) {
+  *w = (work){.type = t, .size = hlo_dtype_storage(t)};
+  switch (t) {
+  case HLO_F32: w->base = &base_f32, w->compute = DOT_F32; break;
+  case HLO_F64: w->base = &base_f64, w->compute = DOT_F64; break;
+  case HLO_C64: w->base = &base_c64, w->compute = DOT_C64; break;
+  default: w->base = &base_c128, w->compute = DOT_C128; break;
+  }
+  if (n <= BASE || !products) return HS_GOOD;
+  // a block beside the diagonal of n rows or fewer has h (n - h) elements
+  w->copy = hs_try_alloc((size_t)((n * n + 3) / 4) * w->size);
+  return w->copy ? HS_GOOD : no_memory(n);
+}
+
+static tri_matrix part(const work *w, tri_matrix a, i64 i, i64 j) {
+  a.p += (i * a.r + j * a.c) * (i64)w->size;
+  return a;
+}
+
+// c, of m by n elements, becomes a b, or with `add` c + a b.
+static hs_status multiply(const work *w, tri_matrix c, bool add, tri_matrix a, tri_matrix b, i64 m,
+                          i64 n, i64 k) {
+  if (c.c != 1) {
+    tri_matrix left = tri_transposed(b);
+    b = tri_transposed(a), a = left, c = tri_transposed(c);
+    i64 rows = n;
+    n = m, m = rows;
+  }
+  dot d = {.B = 1,
+           .M = m,
+           .N = n,
+           .K = k,
+           .a = {a.r, a.c},
+           .b = {b.r, b.c},
+           .c = {c.r, c.c},
+           .ta = w->type,
+           .tb = w->type,
+           .tc = w->type,
+           .sum_type = w->compute,
+           .operand_type = w->compute,
+           .add = add};
+  HS_REQUIRE(cpu_dot_tiles_prepare(&d));
+  hs_status s = cpu_dot_tiles_run(&d, a.p, b.p, c.p);
+  hs_free(d.tiles);
+  return s;
+}
+
+// A negated copy of a, of m by n elements.
+static tri_matrix negated(const work *w, tri_matrix a, i64 m, i64 n, bool conj) {
+  tri_matrix to = {w->copy, a.c == 1 ? n : 1, a.c == 1 ? 1 : m};
+  w->base->negate(to, a, m, n, conj);
+  return to;
+}
+
+// ---- systems ------------------------------------------------------------------------------------
+typedef struct columns {
+  const work *w;
+  const tri *l;
+  const void *packed;
+  tri_matrix x;
+  i64 n, k;
+} columns;
+
+static void solve_chunk(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const columns *c = ctx;
+  i64 from = chunk * CHUNK, to = HS_MIN(from + CHUNK, c->k);
+  c->w->base->solve(c->l, c->packed, c->n, c->x, from, to);
+}
+
+static hs_status solve(const work *w, tri l, i64 n, tri_matrix x, i64 k) {
+  if (n <= BASE) {
+    double complex packed[BASE * BASE];  // the largest type
+    w->base->pack(&l, n, packed);
+    columns c = {w, &l, packed, x, n, k};
+    cpu_par_for(solve_chunk, &c, (k + CHUNK - 1) / CHUNK);
+    return HS_GOOD;
+  }
+  i64 h = first_half(n), done = l.lower ? 0 : h, rest = l.lower ? h : 0;
+  i64 ndone = l.lower ? h : n - h, nrest = n - ndone;
+  tri first = l, second = l;
+  first.m = part(w, l.m, done, done);
+  second.m = part(w, l.m, rest, rest);
+  tri_matrix x1 = part(w, x, done, 0), x2 = part(w, x, rest, 0);
+  HS_TRY(solve(w, first, ndone, x1, k));
+  tri_matrix off = negated(w, part(w, l.m, rest, done), nrest, ndone, l.conj);
+  HS_TRY(multiply(w, x2, true, off, x1, nrest, k, ndone));
+  return solve(w, second, nrest, x2, k);
+}
+
+static hs_status solve_thin(const work *w, tri l, i64 n, tri_matrix x, i64 k) {
+  char *v = hs_try_alloc((size_t)n * w->size);
+  if (!v) return no_memory(n);
+  for (i64 c = 0; c < k; c++) {
+    char *column = part(w, x, 0, c).p;
+    size_t step = (size_t)x.r * w->size;
+    for (i64 i = 0; i < n; i++) memcpy(v + (size_t)i * w->size, column + (size_t)i * step, w->size);
+    w->base->thin(&l, n, v);
+    for (i64 i = 0; i < n; i++) memcpy(column + (size_t)i * step, v + (size_t)i * w->size, w->size);
+  }
+  hs_free(v);
+  return HS_GOOD;
+}
+
+hs_status cpu_triangular_solve(hlo_dtype t, tri l, i64 n, tri_matrix x, i64 k) {
+  work w;
+  bool thin = k < THIN && n > BASE;
+  HS_TRY(start(&w, t, n, !thin));
+  hs_status s = thin ? solve_thin(&w, l, n, x, k) : solve(&w, l, n, x, k);
+  hs_free(w.copy);
+  return s;
+}
+
+// ---- Cholesky -----------------------------------------------------------------------------------
+
+// The lower triangle of c, n by n, takes a b^T more; a and b are n by k.
+static hs_status add_to_lower(const work *w, tri_matrix c, tri_matrix a, tri_matrix b, i64 n,
+                              i64 k) {
+  if (n <= BASE) {
+    double complex t[BASE * BASE];
+    HS_TRY(multiply(w, (tri_matrix){(char *)t, BASE, 1}, false, a, tri_transposed(b), n, n, k));
+    w->base->add_lower(c, t, n);
+    return HS_GOOD;
+  }
+  i64 h = first_half(n);
+  tri_matrix a2 = part(w, a, h, 0), b2 = part(w, b, h, 0);
+  HS_TRY(add_to_lower(w, c, a, b, h, k));
+  HS_TRY(multiply(w, part(w, c, h, 0), true, a2, tri_transposed(b), n - h, h, k));
+  return add_to_lower(w, part(w, c, h, h), a2, b2, n - h, k);
+}
+
+static hs_status factor(const work *w, tri_matrix a, i64 n, i64 *bad) {
+  if (n <= BASE) {
+    *bad = w->base->factor(a, n);
+    return HS_GOOD;
+  }
+  i64 h = first_half(n);
+  tri_matrix a21 = part(w, a, h, 0), a22 = part(w, a, h, h);
+  HS_TRY(factor(w, a, h, bad));
+  if (*bad) return HS_GOOD;
+  tri l11 = {.m = a, .lower = true, .conj = true};
+  HS_TRY(solve(w, l11, h, tri_transposed(a21), n - h));
+  tri_matrix off = negated(w, a21, n - h, h, true);
+  HS_TRY(add_to_lower(w, a22, a21, off, n - h, h));
+  HS_TRY(factor(w, a22, n - h, bad));
+  if (*bad) *bad += h;
+  return HS_GOOD;
+}
+
+hs_status cpu_cholesky(hlo_dtype t, tri_matrix a, i64 n, i64 *bad) {
+  work w;
+  *bad = 0;
+  HS_TRY(start(&w, t, n, true));
+  hs_status s = factor(&w, a, n, bad);
+  hs_free(w.copy);
+  return s;
+}

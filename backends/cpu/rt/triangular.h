@@ -1,0 +1,31 @@
+// triangular.h — Cholesky factors and triangular systems of matrices anywhere in memory: what
+// linalg.c makes operations and calls of LAPACK from.
+#ifndef CPU_RT_TRIANGULAR_H
+#define CPU_RT_TRIANGULAR_H
+
+#include "backends/cpu/rt/rt.h"
+
+// Element (i, j) is i * r + j * c elements behind p; one of the strides is 1, or the matrix has one
+// row or column.
+typedef struct tri_matrix {
+  char *p;
+  i64 r, c;
+} tri_matrix;
+
+static inline tri_matrix tri_transposed(tri_matrix a) { return (tri_matrix){a.p, a.c, a.r}; }
+
+// A triangular matrix. The other triangle is not read, nor, with `unit`, the diagonal, which is 1.
+typedef struct tri {
+  tri_matrix m;
+  bool lower, unit, conj;  // conj: its complex conjugate is meant
+} tri;
+
+// The lower triangle of the n by n matrix a, positive definite, becomes L, where a = L L^H; the
+// upper one stays as it is. *bad: 0, or the order of the first leading minor that is not positive,
+// and then the rest is left in between. For an upper factor, pass the transposed matrix. Types: f32,
+// f64, c64, c128. Runs on all threads unless it is called in a chunk. E_NO_MEMORY.
+hs_status cpu_cholesky(hlo_dtype, tri_matrix a, i64 n, i64 *bad);
+// The n by k matrix x becomes the solution y of l y = x.
+hs_status cpu_triangular_solve(hlo_dtype, tri l, i64 n, tri_matrix x, i64 k);
+
+#endif

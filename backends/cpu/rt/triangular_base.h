@@ -1,0 +1,116 @@
+// triangular_base.h — the smallest parts of triangular.c, for one element type. It is included once
+// for each:
+//
+//   TRI_T, TRI_R          the type, and that of its real part
+//   TRI_(name)            the name with a suffix
+//   TRI_TIMES(a, b), TRI_CONJ(a), TRI_REAL(a), TRI_SQRT(x of TRI_R)
+//
+// Blocks are copied to dense ones first, whose loops the compiler turns into vectors.
+
+static inline TRI_T *TRI_(at)(tri_matrix a, i64 i, i64 j) {
+  return (TRI_T *)(void *)a.p + (i * a.r + j * a.c);
+}
+
+// Cholesky of n <= BASE rows, column after column: each takes its products off the columns behind
+// it, so that nothing is added up across a vector.
+TRI_CLONES static i64 TRI_(factor)(tri_matrix a, i64 n) {
+  TRI_T l[BASE * BASE], column[BASE];
+  for (i64 i = 0; i < n; i++)
+    for (i64 j = 0; j <= i; j++) l[i * BASE + j] = *TRI_(at)(a, i, j);
+  i64 k = 0;
+  for (; k < n; k++) {
+    TRI_R d = TRI_REAL(l[k * BASE + k]);
+    if (!(d > 0)) break;
+    l[k * BASE + k] = d = TRI_SQRT(d);
+    for (i64 i = k + 1; i < n; i++) {
+      l[i * BASE + k] /= d;
+      column[i] = TRI_CONJ(l[i * BASE + k]);
+    }
+    for (i64 i = k + 1; i < n; i++) {
+      TRI_T f = l[i * BASE + k];
+      for (i64 j = k + 1; j <= i; j++) l[i * BASE + j] -= TRI_TIMES(f, column[j]);
+    }
+  }
+  for (i64 i = 0; i < n; i++)
+    for (i64 j = 0; j <= i; j++) *TRI_(at)(a, i, j) = l[i * BASE + j];
+  return k < n ? k + 1 : 0;
+}
+
+// The rows of l that are read, densely, its conjugate where that is meant.
+static void TRI_(pack)(const tri *l, i64 n, void *to) {
+  TRI_T *d = to;
+  for (i64 i = 0; i < n; i++)
+    for (i64 j = l->lower ? 0 : i; j <= (l->lower ? i : n - 1); j++) {
+      TRI_T v = *TRI_(at)(l->m, i, j);
+      d[i * BASE + j] = l->conj ? TRI_CONJ(v) : v;
+    }
+}
+
+// Columns `from` to `to` of x, LANES at a time. l: as pack left it.
+TRI_CLONES static void TRI_(solve)(const tri *t, const void *packed, i64 n, tri_matrix x, i64 from,
+                                   i64 to) {
+  const TRI_T *l = packed;
+  TRI_T y[BASE][LANES];
+  for (i64 c = from; c < to; c += LANES) {
+    i64 m = HS_MIN(to - c, (i64)LANES);
+    for (i64 i = 0; i < n; i++)
+      for (i64 j = 0; j < LANES; j++) y[i][j] = j < m ? *TRI_(at)(x, i, c + j) : 0;
+    for (i64 s = 0; s < n; s++) {
+      i64 i = t->lower ? s : n - 1 - s, end = t->lower ? i : n;
+      TRI_T row[LANES];
+      memcpy(row, y[i], sizeof row);
+      for (i64 q = t->lower ? 0 : i + 1; q < end; q++) {
+        TRI_T f = l[i * BASE + q];
+        for (i64 j = 0; j < LANES; j++) row[j] -= TRI_TIMES(f, y[q][j]);
+      }
+      for (i64 j = 0; j < LANES && !t->unit; j++) row[j] /= l[i * BASE + i];
+      memcpy(y[i], row, sizeof row);
+    }
+    for (i64 i = 0; i < n; i++)
+      for (i64 j = 0; j < m; j++) *TRI_(at)(x, i, c + j) = y[i][j];
+  }
+}
+
+// One column, v of n elements, dense: by rows of l where these are, else by its columns.
+TRI_CLONES static void TRI_(thin)(const tri *t, i64 n, void *v) {
+  TRI_T *x = v;
+  bool by_rows = t->m.c == 1;
+  for (i64 s = 0; s < n; s++) {
+    i64 i = t->lower ? s : n - 1 - s, from = t->lower == by_rows ? 0 : i + 1,
+        end = t->lower == by_rows ? i : n;
+    const TRI_T *line = by_rows ? TRI_(at)(t->m, i, 0) : TRI_(at)(t->m, 0, i);
+    TRI_T d = *TRI_(at)(t->m, i, i), sums[LANES] = {0};
+    if (by_rows) {
+      i64 q = from;
+      for (; q + LANES <= end; q += LANES)
+        for (i64 j = 0; j < LANES; j++) {
+          TRI_T f = line[q + j];
+          sums[j] += TRI_TIMES(t->conj ? TRI_CONJ(f) : f, x[q + j]);
+        }
+      for (; q < end; q++) sums[0] += TRI_TIMES(t->conj ? TRI_CONJ(line[q]) : line[q], x[q]);
+      for (i64 j = 0; j < LANES; j++) x[i] -= sums[j];
+    }
+    if (!t->unit) x[i] /= t->conj ? TRI_CONJ(d) : d;
+    if (by_rows) continue;
+    for (i64 q = from; q < end; q++) x[q] -= TRI_TIMES(t->conj ? TRI_CONJ(line[q]) : line[q], x[i]);
+  }
+}
+
+// -conj(a) with `turn`, or -a, of m by n elements, in the order of a's strides.
+static void TRI_(negate)(tri_matrix to, tri_matrix a, i64 m, i64 n, bool turn) {
+  bool by_rows = a.c == 1;
+  for (i64 i = 0; i < (by_rows ? m : n); i++) {
+    const TRI_T *from = by_rows ? TRI_(at)(a, i, 0) : TRI_(at)(a, 0, i);
+    TRI_T *out = by_rows ? TRI_(at)(to, i, 0) : TRI_(at)(to, 0, i);
+    for (i64 j = 0; j < (by_rows ? n : m); j++) out[j] = -(turn ? TRI_CONJ(from[j]) : from[j]);
+  }
+}
+
+// Adds the lower triangle of the n by n matrix t, dense rows of BASE.
+static void TRI_(add_lower)(tri_matrix a, const void *t, i64 n) {
+  for (i64 i = 0; i < n; i++)
+    for (i64 j = 0; j <= i; j++) *TRI_(at)(a, i, j) += ((const TRI_T *)t)[i * BASE + j];
+}
+
+static const tri_base TRI_(base) = {TRI_(factor), TRI_(pack),   TRI_(solve),
+                                    TRI_(thin),   TRI_(negate), TRI_(add_lower)};
