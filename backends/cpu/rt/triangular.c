@@ -9,8 +9,8 @@
 //
 // and a lower system solves for its first half, takes what follows from that off the second, and
 // solves for it; an upper one begins with the second. Products are added in place, so what is to be
-// taken off is negated in a copy first, which conjugates too. Everything else is a matter of strides:
-// the upper factor is the lower one of the transposed matrix, X A = B is A^T X^T = B^T.
+// taken off is negated in a copy first, which conjugates too. Everything else is a matter of
+// strides: the upper factor is the lower one of the transposed matrix, X A = B is A^T X^T = B^T.
 //
 // A system with a few columns is no product: its matrix is read once, at memory speed.
 //
@@ -24,7 +24,7 @@
 
 enum {
   BASE = 48,
-  LANES = 16,  // columns that a base block solves for at a time
+  WIDE = 256,  // bytes of a row that a base block solves for at a time: chains enough to keep busy
   THIN = 4,    // columns of a system that is no product
   CHUNK = 64,  // columns that a thread solves for
 };

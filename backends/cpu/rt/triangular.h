@@ -22,8 +22,8 @@ typedef struct tri {
 
 // The lower triangle of the n by n matrix a, positive definite, becomes L, where a = L L^H; the
 // upper one stays as it is. *bad: 0, or the order of the first leading minor that is not positive,
-// and then the rest is left in between. For an upper factor, pass the transposed matrix. Types: f32,
-// f64, c64, c128. Runs on all threads unless it is called in a chunk. E_NO_MEMORY.
+// and then the rest is left in between. For an upper factor, pass the transposed matrix. Types:
+// f32, f64, c64, c128. Runs on all threads unless it is called in a chunk. E_NO_MEMORY.
 hs_status cpu_cholesky(hlo_dtype, tri_matrix a, i64 n, i64 *bad);
 // The n by k matrix x becomes the solution y of l y = x.
 hs_status cpu_triangular_solve(hlo_dtype, tri l, i64 n, tri_matrix x, i64 k);

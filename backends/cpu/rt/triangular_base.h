@@ -1,11 +1,13 @@
-// triangular_base.h — the smallest parts of triangular.c, for one element type. It is included once
-// for each:
+// triangular_base.h — the smallest parts of triangular.c, for one element type. It is included
+// once for each:
 //
 //   TRI_T, TRI_R          the type, and that of its real part
 //   TRI_(name)            the name with a suffix
 //   TRI_TIMES(a, b), TRI_CONJ(a), TRI_REAL(a), TRI_SQRT(x of TRI_R)
 //
-// Blocks are copied to dense ones first, whose loops the compiler turns into vectors.
+// Blocks are copied to dense ones first, whose loops the compiler turns into vectors. Without these
+// it is empty.
+#ifdef TRI_T
 
 static inline TRI_T *TRI_(at)(tri_matrix a, i64 i, i64 j) {
   return (TRI_T *)(void *)a.p + (i * a.r + j * a.c);
@@ -46,9 +48,10 @@ static void TRI_(pack)(const tri *l, i64 n, void *to) {
     }
 }
 
-// Columns `from` to `to` of x, LANES at a time. l: as pack left it.
+// Columns `from` to `to` of x, some at a time. l: as pack left it.
 TRI_CLONES static void TRI_(solve)(const tri *t, const void *packed, i64 n, tri_matrix x, i64 from,
                                    i64 to) {
+  enum { LANES = WIDE / sizeof(TRI_T) };
   const TRI_T *l = packed;
   TRI_T y[BASE][LANES];
   for (i64 c = from; c < to; c += LANES) {
@@ -73,6 +76,7 @@ TRI_CLONES static void TRI_(solve)(const tri *t, const void *packed, i64 n, tri_
 
 // One column, v of n elements, dense: by rows of l where these are, else by its columns.
 TRI_CLONES static void TRI_(thin)(const tri *t, i64 n, void *v) {
+  enum { LANES = 64 / sizeof(TRI_T) };
   TRI_T *x = v;
   bool by_rows = t->m.c == 1;
   for (i64 s = 0; s < n; s++) {
@@ -114,3 +118,4 @@ static void TRI_(add_lower)(tri_matrix a, const void *t, i64 n) {
 
 static const tri_base TRI_(base) = {TRI_(factor), TRI_(pack),   TRI_(solve),
                                     TRI_(thin),   TRI_(negate), TRI_(add_lower)};
+#endif
