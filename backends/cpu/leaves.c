@@ -143,6 +143,31 @@ void cpu_adapt_leaves(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *va
   for (u32 k = 0; k < n; k++) cpu_adapt_leaf(l, i, b, vals, k, from, to);
 }
 
+// The shape that the readers of each element have in common; NULL where somebody reads the whole.
+static const hlo_shape *as_read(const hlo_instr *param) {
+  const hlo_shape *s = param->shape;
+  if (!hlo_shape_is_tuple(s) || hlo_is_root(param)) return NULL;
+  const hlo_shape **elems = hs_calloc(s->nelems + 1, sizeof *elems);
+  bool ok = true;
+  hlo_for_each_use(u, param) {
+    i64 k = hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
+    ok &= u->user->opcode == HLO_GET_TUPLE_ELEMENT;
+    if (!ok) break;
+    elems[k] = !elems[k] || elems[k] == u->user->shape ? u->user->shape : s->elems[k];
+  }
+  for (u32 k = 0; k < s->nelems; k++)
+    if (!elems[k] || elems[k]->logical != s->elems[k]->logical) elems[k] = s->elems[k];
+  s = ok ? hlo_shape_tuple(param->parent->module->ctx, s->nelems, elems) : NULL;
+  hs_free(elems);
+  return s;
+}
+
+const hlo_shape *cpu_lay_out(cpu_lowering *l, const hlo_instr *param, const hlo_shape *want) {
+  const hlo_shape *read = as_read(param);
+  if (!read || (want && want->logical != param->shape->logical)) return param->shape;
+  return l->laid[param->id] = want ? want : read;
+}
+
 u32 *cpu_copy_leaves(cpu_lowering *l, const u32 *vals, u32 n) {
   u32 *c = HS_NEW_ARRAY(&l->p->arena, u32, n + 1);
   memcpy(c, vals, n * sizeof *c);
@@ -168,11 +193,12 @@ void cpu_alias_leaves(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *ou
     return;
   }
   const hlo_instr *o = hlo_operand(i, 0);
+  const hlo_shape *laid = l->laid[o->id] ? l->laid[o->id] : o->shape;
   bool element = i->opcode == HLO_GET_TUPLE_ELEMENT;
   i64 index = element ? hlo_attr_int(i, HLO_ATTR_INDEX, 0) : 0;
   memcpy(out, l->leaves[o->id] + (element ? cpu_leaf_offset(o->shape, index) : 0), n * sizeof *out);
   if (i->opcode == HLO_BITCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY) return;
-  cpu_adapt_leaves(l, i, b, out, element ? o->shape->elems[index] : o->shape, i->shape);
+  cpu_adapt_leaves(l, i, b, out, element ? laid->elems[index] : laid, i->shape);
 }
 
 bool cpu_traces_to_parameter(const hlo_instr *i, u32 leaf, u32 *pleaf) {

@@ -20,6 +20,7 @@ typedef struct cpu_lowering {
   const hlo_instr *at;     // the instruction being lowered
   u32 depth;               // of the computation being lowered, from the entry
   const bool *heavy;       // hlo_heavy_bodies
+  const hlo_shape **laid;  // per instruction id: cpu_lay_out's answer, else NULL
   u32 lowered;             // instructions, once for every call that reaches them
   HS_VEC(cpu_use) uses;
 } cpu_lowering;
@@ -40,6 +41,10 @@ void cpu_adapt_leaves(cpu_lowering *, const hlo_instr *, cpu_block *b, u32 *vals
 // The same of leaf k alone: vals[k].
 void cpu_adapt_leaf(cpu_lowering *, const hlo_instr *, cpu_block *b, u32 *vals, u32 k,
                     const hlo_shape *from, const hlo_shape *to);
+// The leaves of a loop's parameter need not have the layouts of its shape where all that reads it
+// are get-tuple-elements: then they get those of `want`, or, where that is NULL, those that the
+// readers of each element have in common. The shape that says what they have.
+const hlo_shape *cpu_lay_out(cpu_lowering *, const hlo_instr *param, const hlo_shape *want);
 u32 *cpu_copy_leaves(cpu_lowering *, const u32 *vals, u32 n);  // in the program's arena
 // The leaves of a computation's result, in the layouts of `shape`.
 u32 *cpu_root_leaves(cpu_lowering *, const hlo_instr *, cpu_block *b, const hlo_computation *,

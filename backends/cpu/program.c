@@ -241,13 +241,14 @@ static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
 }
 
 // vals of a while: n initial values, n values inside (CPU_NONE where unchanged), n results. All
-// have the layouts of the body's parameter: where the loop's own differ, copies are made once
-// before and after it, not in every iteration.
+// have the layouts that the body reads: where the loop's own differ, copies are made once before
+// and after it, not in every iteration.
 static hs_status lower_while(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out, u32 n) {
   cpu_program *p = l->p;
   const hlo_computation *cond = hlo_attr_comp(i, HLO_ATTR_CONDITION),
                         *body = hlo_attr_comp(i, HLO_ATTR_BODY);
-  const hlo_shape *before = hlo_operand(i, 0)->shape, *state = body->params[0]->shape;
+  const hlo_shape *before = hlo_operand(i, 0)->shape,
+                  *state = cpu_lay_out(l, body->params[0], NULL);
   u32 *vals = HS_NEW_ARRAY(&p->arena, u32, 3 * n + 1);
   operand_leaves(l, i, 0, vals);
   const u32 *given = cpu_copy_leaves(l, vals, n);
@@ -276,12 +277,15 @@ static hs_status lower_while(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
   }
   l->loop = me;
   u32 *args[] = {cpu_copy_leaves(l, inside, n), cpu_copy_leaves(l, inside, n)};
-  cpu_adapt_leaves(l, i, &blocks[0], args[0], state, cond->params[0]->shape);
+  cpu_adapt_leaves(l, i, &blocks[0], args[0], state, cpu_lay_out(l, cond->params[0], state));
   HS_TRY(lower_computation(l, cond, args[0], &blocks[0]));
   u32 pred = l->leaves[cond->root->id][0];
   cpu_use_value(l, pred, cpu_new_pos(l));
   HS_TRY(lower_computation(l, body, args[1], &blocks[1]));
-  const u32 *results = cpu_root_leaves(l, i, &blocks[1], body, state);
+  u32 *results = cpu_copy_leaves(l, l->leaves[body->root->id], n);
+  for (u32 k = 0; k < n; k++)
+    if (vals[n + k] != CPU_NONE)
+      cpu_adapt_leaf(l, i, &blocks[1], results, k, body->root->shape, state);
   i32 end = cpu_new_pos(l);
   for (u32 k = 0; k < n; k++) {
     if (vals[n + k] == CPU_NONE) continue;
@@ -596,6 +600,7 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   p->align = o->maker ? o->maker->align : HLO_HEAP_ALIGN;
   cpu_lowering l = {
       .p = p, .maker = o->maker, .leaves = hs_calloc(m->next_instr_id + 1, sizeof *l.leaves)};
+  l.laid = hs_calloc(m->next_instr_id + 1, sizeof *l.laid);
   hs_status s = HS_GOOD;
 #if HAVE_LLVM
   s = emit_unit_new(&(emit_options){.contract = !o->no_contract}, &p->unit);
@@ -603,6 +608,7 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   if (hs_ok(s)) s = lower_module(&l, m);
   hs_vec_free(&l.uses);
   hs_free(l.leaves);
+  hs_free(l.laid);
   if (hs_ok(s)) s = cpu_assign(p);
 #if HAVE_LLVM
   if (hs_ok(s) && !o->plan_only) {

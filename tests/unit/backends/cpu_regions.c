@@ -228,6 +228,18 @@ static void timed_kernels(void **st) {
   backend_result_free(&r);
   hlo_module_free(m);
 }
+// How many copies to another layout the program makes, all of which are outside of its loop.
+static u32 relayouts_outside(const char *text) {
+  hs_buf out = schedule(text);
+  u32 n = 0;
+  for (const char *p = hs_buf_cstr(&out); (p = strstr(p, "relayout")); p++, n++) {
+    const char *line = p;
+    while (line > hs_buf_cstr(&out) && line[-1] != '\n') line--;
+    assert_true(line[6] == '%');  // not indented, as what is inside of the loop is
+  }
+  hs_buf_free(&out);
+  return n;
+}
 // The loop has its state, some of it unchanged, in other orders than its body: both are brought
 // into the body's once, outside of the loop.
 static void other_layouts(void **st) {
@@ -245,15 +257,26 @@ static void other_layouts(void **st) {
       " i = s32[] constant(0)\n t = " OF_LOOP " tuple(i, x, y)\n"
       " ROOT w = " OF_LOOP " while(t)," NEXT "}");
   agrees(text);
-  hs_buf out = schedule(text);
-  u32 n = 0;
-  for (const char *p = hs_buf_cstr(&out); (p = strstr(p, "relayout")); p++, n++) {
-    const char *line = p;
-    while (line > hs_buf_cstr(&out) && line[-1] != '\n') line--;
-    assert_true(line[6] == '%');  // not indented, as what is inside of the loop is
-  }
-  assert_int_equal(n, 3);
-  hs_buf_free(&out);
+  assert_int_equal(relayouts_outside(text), 3);
+}
+// The body reads elements of its parameter, and returns them, in another order than the parameter
+// has: the loop's state takes that order, and no iteration copies.
+static void read_layouts(void **st) {
+  (void)st;
+#define GIVEN "(s32[], f32[30,20]{0,1}, f32[40,30,20]{0,2,1})"
+#define READ "(s32[], f32[30,20]{1,0}, f32[40,30,20]{2,1,0})"
+  static const char text[] = MODULE(
+      COUNT(GIVEN, 9) STEP(GIVEN)
+      " a = f32[30,20]{1,0} get-tuple-element(s), index=1\n"
+      " b = f32[40,30,20]{2,1,0} get-tuple-element(s), index=2\n z = s32[] constant(0)\n"
+      " d = f32[1,30,20]{2,1,0} dynamic-slice(b, i, z, z), dynamic_slice_sizes={1,30,20}\n"
+      " r = f32[30,20]{1,0} reshape(d)\n c = f32[30,20]{1,0} add(a, r)\n"
+      " ROOT t = " READ " tuple(j, c, b) }\n"
+      "ENTRY e { x = f32[30,20]{0,1} parameter(0)\n y = f32[40,30,20]{0,2,1} parameter(1)\n"
+      " i = s32[] constant(0)\n t = " GIVEN " tuple(i, x, y)\n"
+      " ROOT w = " GIVEN " while(t)," NEXT "}");
+  agrees(text);
+  assert_int_equal(relayouts_outside(text), 3);
 }
 // clang-format on
 
@@ -263,7 +286,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(branches),          cmocka_unit_test(exchanged_state),
       cmocka_unit_test(exchanged_results), cmocka_unit_test(updates),
       cmocka_unit_test(small_steps),       cmocka_unit_test(timed_kernels),
-      cmocka_unit_test(other_layouts),
+      cmocka_unit_test(other_layouts),     cmocka_unit_test(read_layouts),
   };
   return run_cpu_tests(argc, argv, "cpu_regions", tests, HS_COUNT(tests));
 }
