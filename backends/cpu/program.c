@@ -169,6 +169,14 @@ static bool is_small_in_loop(const cpu_lowering *l, const hlo_instr *i) {
   }
 }
 
+// Whether it is a convolution of one feature to one: libraries run many features in lanes, the
+// emitter the places of the result.
+static bool is_thin(const hlo_instr *i) {
+  const hlo_dim_labels *d = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
+  return i->opcode == HLO_CONVOLUTION && d && i->shape->dims[d->out_feature] == 1 &&
+         hlo_operand(i, 1)->shape->dims[d->rhs_input_feature] == 1;
+}
+
 // The kernel of the program's maker, where there is one and it makes one.
 static hs_status add_made(cpu_lowering *l, const hlo_instr *i, cpu_step *s) {
   if (!l->maker) return HS_GOOD;
@@ -186,7 +194,7 @@ static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s)
   const cpu_rt_kind *rt = cpu_rt_find(i);
   // a kernel of no elements does nothing, which is not what a call with an effect does
   bool effect = i->opcode == HLO_CUSTOM_CALL && hlo_has_side_effect(i);
-  if (!effect && (!rt || !rt->first || is_small_in_loop(l, i)))
+  if (!effect && (!rt || !rt->first || is_small_in_loop(l, i) || is_thin(i)))
     HS_TRY(add_kernel(l, i, &s->kernel));
   if (s->kernel) {
     s->kind = CPU_STEP_EMIT;

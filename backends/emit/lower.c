@@ -264,7 +264,8 @@ static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, 
   case HLO_REDUCE_WINDOW: return lower_reduce_window(l, f, i, leaf, rank, idx, guard);
   case HLO_DOT: return lower_dot(l, f, i, rank, idx, guard);
   case HLO_CONVOLUTION:
-    return l->all ? lower_convolution(l, f, i, rank, idx, guard) : lower_refuse(l, i, NULL);
+    return l->all || i == l->top ? lower_convolution(l, f, i, rank, idx, guard)
+                                 : lower_refuse(l, i, NULL);
   case HLO_SELECT_AND_SCATTER:
     return l->all ? lower_select_and_scatter(l, f, i, rank, idx, guard) : lower_refuse(l, i, NULL);
   case HLO_SCATTER:

@@ -112,6 +112,38 @@ static void convolutions(void **st) {
 
 // Large enough to be cut into pieces: along the batch, along the features of the result, each with
 // a rest that is smaller; the three directions, mirrored filters, images in other orders.
+// From one feature to one: the kernels of the emitter, along the places of the result.
+static void thin_convolutions(void **st) {
+  (void)st;
+  static const struct {
+    const char *x, *w, *result, *how;
+  } of[] = {
+      {"f32[1,1,1000]", "f32[1,1,33]", "f32[1,1,1000]",
+       "window={size=33 pad=16_16}, dim_labels=bf0_oi0->bf0"},
+      {"f32[2,40,50,1]", "f32[5,3,1,1]", "f32[2,20,50,1]",
+       "window={size=5x3 stride=2x1 pad=1_2x1_1}, dim_labels=b01f_01io->b01f"},
+      {"f64[1,1,30,31]", "f64[1,1,9,9]", "f64[1,1,30,31]",
+       "window={size=9x9 pad=4_4x4_4 rhs_reversal=1x1}, dim_labels=bf01_oi01->bf01"},
+      {"f32[1,1,20]", "f32[1,1,4]", "f32[1,1,41]",
+       "window={size=4 pad=2_3 lhs_dilate=2}, dim_labels=bf0_oi0->bf0"},
+      {"c64[3,50,1]", "c64[7,1,1]", "c64[3,32,1]",
+       "window={size=7 rhs_dilate=3}, dim_labels=b0f_0io->b0f"},
+      {"s32[1,1,100]", "s32[1,1,60]", "s32[1,1,41]", "window={size=60}, dim_labels=bf0_oi0->bf0"},
+      {"f32[1,1,5000]", "f32[1,1,4990]", "f32[1,1,11]",
+       "window={size=4990}, dim_labels=bf0_oi0->bf0"},
+      {"bf16[4,100,1]", "bf16[5,1,1]", "bf16[4,98,1]",
+       "window={size=5 pad=1_1}, dim_labels=b0f_0io->b0f"},
+  };
+  for (size_t k = 0; k < HS_COUNT(of); k++) {
+    char *text = hs_format(MODULE("ENTRY e { x = %s parameter(0)\n w = %s parameter(1)\n"
+                                  " ROOT c = %s convolution(x, w), %s }"),
+                           of[k].x, of[k].w, of[k].result, of[k].how);
+    agrees(text);
+    if (k < 3) runs_as(text, "column-reduce");
+    hs_free(text);
+  }
+}
+
 static void cut_convolutions(void **st) {
   (void)st;
   static const struct {
@@ -382,6 +414,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(dots),
       cmocka_unit_test(narrow_dots),
       cmocka_unit_test(convolutions),
+      cmocka_unit_test(thin_convolutions),
       cmocka_unit_test(cut_convolutions),
       cmocka_unit_test(sorts),
       cmocka_unit_test(moves),
