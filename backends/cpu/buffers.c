@@ -75,6 +75,8 @@ bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
   if (s->kind != CPU_STEP_EMIT) return false;
   for (u32 k = 0; k < s->kernel->nupdates; k++)  // what else it reads of it, it reads in time
     if (s->kernel->updates[k].in == in && s->kernel->updates[k].out == out) return true;
+  for (u32 k = 0; k < s->kernel->nshares; k++)
+    if (s->kernel->shares[k].in == in && s->kernel->shares[k].out == out) return true;
   if (!computes_in_place(s->kernel)) return false;
   const hlo_instr *i = s->instr;
   u32 nout = s->nvals - s->nin;

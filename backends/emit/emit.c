@@ -67,6 +67,18 @@ static void name_body(emit_body *b, size_t number, const hlo_instr *i) {
     if (!isalnum((unsigned char)*p)) *p = '_';
 }
 
+// The operands that the only result of a kernel along rows may take the place of.
+static void add_shares(emit_unit *u, const nest *n, emit_kernel *k) {
+  if (k->kind != EMIT_ROW_WISE) return;
+  u32 operands = 0;
+  for (u32 j = 0; j < k->instr->noperands; j++)
+    operands += hlo_shape_leaves(hlo_operand(k->instr, j)->shape);
+  emit_share *shares = HS_NEW_ARRAY(&u->arena, emit_share, operands + 1);
+  for (u32 in = 0; in < operands; in++)
+    if (nest_row_in_place(n, (int)in, (int)operands)) shares[k->nshares++] = (emit_share){in, 0};
+  k->shares = shares;
+}
+
 hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   emit_body *b = hs_calloc(1, sizeof *b);
   (void)pthread_mutex_init(&b->lock, NULL);
@@ -97,6 +109,7 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     up[j] = (emit_update){b->n->updates.v[j].in, b->n->updates.v[j].out};
   k->updates = up;
   k->nupdates = (u32)b->n->updates.n;
+  add_shares(u, b->n, k);
   emit_body *same = NULL;
   for (size_t e = 0; e < u->bodies.n && !same; e++)
     if (u->bodies.v[e]->hash == b->hash && u->bodies.v[e]->key.n == b->key.n &&

@@ -28,6 +28,11 @@ typedef struct emit_update {
   u32 in, out;
 } emit_update;
 
+// Result leaf `out` may lie in the storage of operand leaf `in`, of the same type and size.
+typedef struct emit_share {
+  u32 in, out;
+} emit_share;
+
 typedef struct emit_kernel {
   const hlo_instr *instr;
   emit_kind kind;  // of its schedule
@@ -37,6 +42,8 @@ typedef struct emit_kernel {
   i64 scratch_bytes;  // per call
   u32 nupdates;
   const emit_update *updates;
+  u32 nshares;  // of a kernel along rows; others: emit_kind_in_place
+  const emit_share *shares;
   emit_entry *fn;          // set by emit_finish
   emit_entry *finish;      // set by emit_finish when finish_chunks > 0
   struct emit_body *body;  // the function it shares with equal kernels; NULL: nothing to do

@@ -86,6 +86,49 @@ static void state_shared(void **st) {
       "while(t), condition=cond, body=body }"));
 }
 
+// Bytes of temporaries of a softmax along `dim` of [rows, n] between two products.
+static i64 bytes_of_softmax(int rows, int n, int dim, const char *type) {
+  char *text = hs_format(
+      MODULE("add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+             "max { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+             " ROOT c = f32[] maximum(a, b) }\n"
+             "f { p = %s[%d,%d] parameter(0)\n x = f32[%d,%d] convert(p)\n"
+             " n = f32[] constant(-inf)\n z = f32[] constant(0)\n"
+             " m = f32[%d] reduce(x, n), dimensions={%d}, to_apply=max\n"
+             " mb = f32[%d,%d] broadcast(m), dimensions={%d}\n s = f32[%d,%d] subtract(x, mb)\n"
+             " e = f32[%d,%d] exponential(s)\n"
+             " t = f32[%d] reduce(e, z), dimensions={%d}, to_apply=add\n"
+             " tb = f32[%d,%d] broadcast(t), dimensions={%d}\n d = f32[%d,%d] divide(e, tb)\n"
+             " ROOT r = %s[%d,%d] convert(d) }\n"
+             "ENTRY e { a = %s[%d,7] parameter(0)\n b = %s[7,%d] parameter(1)\n"
+             " d = %s[%d,%d] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+             " s = %s[%d,%d] fusion(d), kind=kInput, calls=f\n"
+             " ROOT r = %s[%d,7] dot(s, b), lhs_contracting_dims={1}, rhs_contracting_dims={1} }"),
+      type, rows, n, rows, n, dim ? rows : n, dim, rows, n, !dim, rows, n, rows, n, dim ? rows : n,
+      dim, rows, n, !dim, rows, n, type, rows, n, type, rows, type, n, type, rows, n, type, rows, n,
+      type, rows);
+  agrees(text);
+  hlo_module *m = parse(text);
+  hs_free(text);
+  backend_options o = {.context = backends};
+  backend_exe *e = NULL;
+  explain(cpu->compile(m, &o, &e));
+  i64 bytes = cpu->compiled(e)->temp_bytes;
+  cpu->release(e);
+  hlo_module_free(m);
+  return bytes;
+}
+
+// A kernel along rows stores each where it read it, when nobody reads it later; one along columns,
+// and one whose rows' exponentials are kept where the result goes, does not.
+static void rows_in_place(void **st) {
+  (void)st;
+  assert_in_range(bytes_of_softmax(300, 400, 1, "f32"), 300 * 400 * 4, 300 * 400 * 5);
+  assert_in_range(bytes_of_softmax(33, 77, 1, "f32"), 33 * 77 * 4, 33 * 77 * 4 + 4096);
+  assert_in_range(bytes_of_softmax(300, 400, 0, "f32"), 2 * 300 * 400 * 4, 300 * 400 * 10);
+  assert_in_range(bytes_of_softmax(3, 20000, 1, "f32"), 2 * 3 * 20000 * 4, 3 * 20000 * 10);
+}
+
 static void layouts(void **st) {
   (void)st;
   agrees(MODULE(
@@ -305,6 +348,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(control_flow),
       cmocka_unit_test(state_shared),
+      cmocka_unit_test(rows_in_place),
       cmocka_unit_test(layouts),
       cmocka_unit_test(layouts_change_on_the_way),
       cmocka_unit_test(donation),
