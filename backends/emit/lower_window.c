@@ -2,8 +2,8 @@
 // with guards where the window meets padding or the holes of a dilated input; select-and-scatter;
 // and of windows that reach from one end of a row to each of its elements: prefix reductions.
 //
-// For targets that have nothing better (nest_lower_all). A convolution alone is lowered for whoever
-// asks: the CPU does for those of one feature. Every result of a convolution reads its whole window.
+// For targets that have nothing better (nest_lower_all). A convolution alone is lowered for all who
+// ask: the CPU does for those of one feature. Every result of a convolution reads its whole window.
 // A prefix reduction has two phases: segments of a row are reduced, then each segment goes through
 // its own elements, from what those before it come to.
 #include "backends/emit/lower.h"

@@ -319,12 +319,31 @@ static void put_best(const topk_job *j, i64 row, i64 place, u32 index) {
   j->indices[row * t->k + place] = (i32)index;
 }
 
+enum { SHORT_ROWS = 128 };  // of a chunk
+static bool is_wide(const topk *t) { return hlo_dtype_bits(t->type) > 32; }
+static bool is_short(const topk *t) { return t->n <= SHORT && !is_wide(t); }
+
+static u64 sorted_as(const topk *t, const char *in, i64 x) {
+  u64 key = cpu_order_key(t->type, in + (size_t)x * hlo_dtype_storage(t->type), false);
+  return (t->largest ? ~key : key) << 32 | (u64)x;
+}
+
+// A short row (experts, beams): without memory of its own, by key and index together.
+static void sort_short(const topk_job *j, i64 row) {
+  const topk *t = j->t;
+  const char *in = j->in + (size_t)(row * t->n) * hlo_dtype_storage(t->type);
+  u64 a[SHORT], b[SHORT];
+  for (i64 x = 0; x < t->n; x++) a[x] = sorted_as(t, in, x);
+  cpu_sort_u64(a, b, t->n, 0, 64);
+  for (i64 x = 0; x < t->k; x++) put_best(j, row, x, (u32)a[x]);
+}
+
 // Keys of 64 bits, or most of a row: all sorted, by 32 bits of the key at a time.
 static bool sort_whole(const topk_job *j, i64 row) {
   const topk *t = j->t;
   size_t e = hlo_dtype_storage(t->type), n = (size_t)t->n;
   const char *in = j->in + (size_t)row * n * e;
-  bool wide = hlo_dtype_bits(t->type) > 32;
+  bool wide = is_wide(t);
   u64 *a = hs_try_alloc(2 * n * sizeof *a), *keys = wide ? hs_try_alloc(n * sizeof *keys) : NULL;
   if (!a || (wide && !keys)) return hs_free(a), hs_free(keys), false;
   for (i64 x = 0; x < t->n; x++) {
@@ -370,6 +389,13 @@ static void whole_row(void *ctx, i64 row, u32 thread) {
   if (!sort_whole(j, row)) __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
 }
 
+static void short_rows(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  const topk_job *j = ctx;
+  i64 end = HS_MIN((chunk + 1) * SHORT_ROWS, j->t->rows);
+  for (i64 row = chunk * SHORT_ROWS; row < end; row++) sort_short(j, row);
+}
+
 // The parts' best, next to each other and sorted.
 static void join_parts(const topk_job *j, i64 row) {
   const topk *t = j->t;
@@ -390,7 +416,9 @@ static hs_status run_topk(void *state, void *const *bufs, void *scratch) {
   const topk *t = state;
   topk_job j = {t, bufs[0], bufs[1], bufs[2], t->parts > 1 ? scratch : NULL, false};
   if (!t->n || !t->k) return HS_GOOD;
-  if (!t->parts) cpu_par_for(whole_row, &j, t->rows);
+  if (!t->parts && is_short(t))
+    cpu_par_for(short_rows, &j, (t->rows + SHORT_ROWS - 1) / SHORT_ROWS);
+  else if (!t->parts) cpu_par_for(whole_row, &j, t->rows);
   else {
     if (t->rows * t->n < 8192)
       for (i64 k = 0; k < t->rows * t->parts; k++) best_of_part(&j, k, 0);
@@ -410,13 +438,15 @@ hs_status cpu_topk_prepare(const hlo_instr *i, cpu_rt *out) {
               .rows = 1,
               .largest = hlo_attr_int(i, HLO_ATTR_LARGEST, 1)};
   for (u32 k = 0; k + 1 < s->rank; k++) t->rows *= s->dims[k];
-  enum { PART = 32768, MOST_PARTS = 32 };
-  bool few = hlo_dtype_bits(s->dtype) <= 32 && t->k <= t->n / 8;
+  enum { PART = 32768, MOST_PARTS = 32, LEAST = 16 };
+  bool few = hlo_dtype_bits(s->dtype) <= 32 && t->k <= t->n / 8 && t->n > LEAST;
   if (few) t->parts = 1;
   if (few && t->rows < 8 && t->k <= PART / 8)
     t->parts = HS_MAX((i64)1, HS_MIN(t->n / PART, (i64)MOST_PARTS));
   i64 scratch = (t->rows * t->parts * (t->k + 1) + 2 * t->parts * t->k) * (i64)sizeof(u64);
-  *out = (cpu_rt){.kind = few ? "topk (selection)" : "topk (radix)",
+  *out = (cpu_rt){.kind = few           ? "topk (selection)"
+                          : is_short(t) ? "topk (short)"
+                                        : "topk (radix)",
                   .state = t,
                   .run = run_topk,
                   .scratch_bytes = t->parts > 1 ? scratch : 0};

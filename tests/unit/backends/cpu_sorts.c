@@ -150,6 +150,10 @@ static void topk(void **st) {
   top("f32", 1, 200000, 1, "false");
   top("s32", 40, 5000, 600, "true");
   top("f32", 2, 7, 7, "true");
+  // short rows, of several chunks
+  top("f32", 300, 8, 2, "true");
+  top("bf16", 300, 16, 1, "false");
+  top("s8", 129, 64, 33, "true");
 }
 
 // A sort that is read from the front only, whole or inside of a fusion.
