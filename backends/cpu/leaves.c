@@ -66,6 +66,19 @@ static bool packs_operands(const hlo_instr *i) {
          !(i->noperands == 1 && hlo_shape_compatible(i->shape, hlo_operand(i, 0)->shape));
 }
 
+// Whether a transpose is nothing but its result's layout, as those are that JAX puts around loops.
+static bool only_layout_changes(const hlo_instr *i) {
+  const hlo_shape *to = i->shape, *from = hlo_operand(i, 0)->shape;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  i64 st[HLO_MAX_RANK], sf[HLO_MAX_RANK];
+  if (!hlo_shape_is_array(to) || to->dtype != from->dtype || dims.n != to->rank) return false;
+  cpu_strides(to, st);
+  cpu_strides(from, sf);
+  for (u32 k = 0; k < to->rank; k++)
+    if (to->dims[k] > 1 && st[k] != sf[dims.v[k]]) return false;
+  return true;
+}
+
 bool cpu_instr_is_alias(const hlo_instr *i) {
   switch (i->opcode) {
   case HLO_TUPLE:
@@ -81,6 +94,7 @@ bool cpu_instr_is_alias(const hlo_instr *i) {
   case HLO_COPY:
     return hlo_shape_is_array(i->shape) && i->shape->dtype == hlo_operand(i, 0)->shape->dtype &&
            cpu_same_bytes(i->shape, hlo_operand(i, 0)->shape);
+  case HLO_TRANSPOSE: return only_layout_changes(i);
   case HLO_CUSTOM_CALL: return hlo_custom_is_marker(i);
   default: return false;
   }
@@ -197,7 +211,9 @@ void cpu_alias_leaves(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *ou
   bool element = i->opcode == HLO_GET_TUPLE_ELEMENT;
   i64 index = element ? hlo_attr_int(i, HLO_ATTR_INDEX, 0) : 0;
   memcpy(out, l->leaves[o->id] + (element ? cpu_leaf_offset(o->shape, index) : 0), n * sizeof *out);
-  if (i->opcode == HLO_BITCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY) return;
+  if (i->opcode == HLO_BITCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY ||
+      i->opcode == HLO_TRANSPOSE)
+    return;
   cpu_adapt_leaves(l, i, b, out, element ? laid->elems[index] : laid, i->shape);
 }
 
@@ -207,7 +223,8 @@ bool cpu_traces_to_parameter(const hlo_instr *i, u32 leaf, u32 *pleaf) {
       *pleaf = leaf;
       return true;
     }
-    if (!cpu_instr_is_alias(i)) return false;
+    // the same bytes under another name of their places are another value
+    if (!cpu_instr_is_alias(i) || i->opcode == HLO_TRANSPOSE) return false;
     if (packs_operands(i)) {
       u32 k = 0, m;
       while (leaf >= (m = hlo_shape_leaves(hlo_operand(i, k)->shape))) {

@@ -297,7 +297,6 @@ typedef struct nest_row_room {
 } nest_row_room;
 void nest_keep_rows(nest *, nest_stage *, const nest_row_room *);
 
-// ---- rows in place (in_place.c) -----------------------------------------------------------------
 // Whether the scheduled nest works along rows and result `out` may lie where operand `in` does
 // (both by nest_buf.arg): of the operand it reads only the row that it is about to store, all of it
 // before.

@@ -137,6 +137,39 @@ static void layouts(void **st) {
                    "dimensions={0}, to_apply=lt }"));
 }
 
+// Transposes that are nothing but a layout are no steps; one of a loop's state is still another
+// value, and the result of one that is an argument is not the argument.
+static void transposes_by_layout(void **st) {
+  (void)st;
+  static const char text[] = MODULE(
+      "ENTRY e { x = f32[8,20,30,3] parameter(0)\n y = f32[8,20,30,3] negate(x)\n"
+      " t = f32[8,3,20,30]{1,3,2,0} transpose(y), dimensions={0,3,1,2}\n"
+      " z = f32[8,3,20,30]{1,3,2,0} exponential(t)\n"
+      " u = f32[3,20,8,30]{0,3,1,2} transpose(z), dimensions={1,2,0,3}\n"
+      " v = f32[30,3,20,8]{1,0,2,3} transpose(x), dimensions={2,3,1,0}\n"
+      " ROOT r = (f32[3,20,8,30]{0,3,1,2}, f32[30,3,20,8]{1,0,2,3}, f32[8,3,20,30]{1,3,2,0}) "
+      "tuple(u, v, t) }");
+  agrees(text);
+  hlo_module *m = parse(text);
+  backend_options o = {.context = backends};
+  backend_exe *e = NULL;
+  explain(cpu->compile(m, &o, &e));
+  assert_int_equal(cpu->compiled(e)->nkernels, 2);
+  cpu->release(e);
+  hlo_module_free(m);
+  agrees(MODULE("cond { s = (s32[], f32[40,40]) parameter(0)\n"
+                " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(3)\n"
+                " ROOT c = pred[] compare(i, n), direction=LT }\n"
+                "body { s = (s32[], f32[40,40]) parameter(0)\n"
+                " i = s32[] get-tuple-element(s), index=0\n one = s32[] constant(1)\n"
+                " x = f32[40,40] get-tuple-element(s), index=1\n j = s32[] add(i, one)\n"
+                " y = f32[40,40]{0,1} transpose(x), dimensions={1,0}\n"
+                " ROOT t = (s32[], f32[40,40]{0,1}) tuple(j, y) }\n"
+                "ENTRY e { x = f32[40,40] parameter(0)\n i = s32[] constant(0)\n"
+                " t = (s32[], f32[40,40]) tuple(i, x)\n"
+                " ROOT w = (s32[], f32[40,40]) while(t), condition=cond, body=body }"));
+}
+
 // An array handed through under another layout: to and from a call, as a tuple element, as loop
 // state and in and out of a loop's computations, through a branch, and as the result of the module.
 static void layouts_change_on_the_way(void **st) {
@@ -350,6 +383,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(state_shared),
       cmocka_unit_test(rows_in_place),
       cmocka_unit_test(layouts),
+      cmocka_unit_test(transposes_by_layout),
       cmocka_unit_test(layouts_change_on_the_way),
       cmocka_unit_test(donation),
       cmocka_unit_test(donation_to_several),
