@@ -3,8 +3,8 @@
 // One instruction is one step, or none when it only renames data (tuple, get-tuple-element,
 // bitcast, row-major reshape, a copy that keeps the layout, a transpose that is only a layout);
 // leaves whose layout changes on the way are copied by steps of their own. The order is the
-// module's own list order, which is its schedule when it has one. Calls are inlined; loops and conditionals become steps that hold blocks
-// of steps, so that a run never leaves the worker.
+// module's own list order, which is its schedule when it has one. Calls are inlined; loops and
+// conditionals become steps that hold blocks of steps, so that a run never leaves the worker.
 //
 // The kernel of a step: a runtime kernel (rt.def) where that table says so first, else the emitter,
 // else any runtime kernel, else what is called (called.c). A fusion that is no kernel is lowered

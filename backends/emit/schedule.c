@@ -317,7 +317,8 @@ static void visit(survey *s, u32 id, double times) {
 // row buffers on the stack while results can hold rows too, and otherwise: part of the second cache
 #define FIRST_ROW_BYTES (32 << 10)
 #define ROW_BYTES (256 << 10)
-#define ROWS_AT_ONCE 8  // streams that the machine's prefetchers follow
+#define COLUMN_SPLITS 16.0  // partial results of columns: each is as large as the result
+#define ROWS_AT_ONCE 8      // streams that the machine's prefetchers follow
 
 static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 
@@ -465,7 +466,7 @@ static i64 splits_wanted(const nest *n, const nest_stage *st, const survey *s, i
   if (!s->groups || s->hoisted || ns < 4 * CHUNK_NS || (st->chunks >= 8 && !column) ||
       points * 64 > s->bytes * points / 4)
     return 1;
-  return (i64)HS_MIN(ns / (2 * CHUNK_NS), column ? 64.0 : 64.0 / (double)st->chunks);
+  return (i64)HS_MIN(ns / (2 * CHUNK_NS), column ? COLUMN_SPLITS : 64.0 / (double)st->chunks);
 }
 
 void nest_schedule(nest *n, const nest_machine *m) {

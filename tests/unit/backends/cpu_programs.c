@@ -86,6 +86,18 @@ static void state_shared(void **st) {
       "while(t), condition=cond, body=body }"));
 }
 
+// Bytes of the temporaries of a program.
+static i64 temporaries(const char *text) {
+  hlo_module *m = parse(text);
+  backend_options o = {.context = backends};
+  backend_exe *e = NULL;
+  explain(cpu->compile(m, &o, &e));
+  i64 bytes = cpu->compiled(e)->temp_bytes;
+  cpu->release(e);
+  hlo_module_free(m);
+  return bytes;
+}
+
 // Bytes of temporaries of a softmax along `dim` of [rows, n] between two products.
 static i64 bytes_of_softmax(int rows, int n, int dim, const char *type) {
   char *text = hs_format(
@@ -108,14 +120,8 @@ static i64 bytes_of_softmax(int rows, int n, int dim, const char *type) {
       dim, rows, n, !dim, rows, n, type, rows, n, type, rows, type, n, type, rows, n, type, rows, n,
       type, rows);
   agrees(text);
-  hlo_module *m = parse(text);
+  i64 bytes = temporaries(text);
   hs_free(text);
-  backend_options o = {.context = backends};
-  backend_exe *e = NULL;
-  explain(cpu->compile(m, &o, &e));
-  i64 bytes = cpu->compiled(e)->temp_bytes;
-  cpu->release(e);
-  hlo_module_free(m);
   return bytes;
 }
 
@@ -127,6 +133,16 @@ static void rows_in_place(void **st) {
   assert_in_range(bytes_of_softmax(33, 77, 1, "f32"), 33 * 77 * 4, 33 * 77 * 4 + 4096);
   assert_in_range(bytes_of_softmax(300, 400, 0, "f32"), 2 * 300 * 400 * 4, 300 * 400 * 10);
   assert_in_range(bytes_of_softmax(3, 20000, 1, "f32"), 2 * 3 * 20000 * 4, 3 * 20000 * 10);
+}
+
+// Sums of columns are made in parts, each as large as the result: few of them.
+static void parts_of_columns(void **st) {
+  (void)st;
+  i64 bytes = temporaries(
+      MODULE("add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+             "ENTRY e { x = f32[8192,4096] parameter(0)\n z = f32[] constant(0)\n"
+             " ROOT r = f32[4096] reduce(x, z), dimensions={0}, to_apply=add }"));
+  assert_in_range(bytes, 2 * 4096 * 4, 16 * 4096 * 4 + 256);
 }
 
 static void layouts(void **st) {
@@ -382,6 +398,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(control_flow),
       cmocka_unit_test(state_shared),
       cmocka_unit_test(rows_in_place),
+      cmocka_unit_test(parts_of_columns),
       cmocka_unit_test(layouts),
       cmocka_unit_test(transposes_by_layout),
       cmocka_unit_test(layouts_change_on_the_way),
