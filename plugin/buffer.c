@@ -13,21 +13,40 @@ static void count(pj_client *c, i64 n) {
   if (n > 0) atomic_fetch_add(&c->allocations, 1);
 }
 
-plug_bytes *plug_bytes_new(pj_client *c, size_t n) {
-  void *p = plug_memory_take(c->memory, n);
-  if (!p) return NULL;
-  plug_bytes *b = hs_calloc(1, sizeof *b);
-  *b = (plug_bytes){.client = plug_client_share(c), .p = p, .n = n};
+plug_bytes *plug_bytes_promised(pj_client *c, size_t n) {
+  plug_bytes *b = hs_alloc(sizeof *b);
+  *b = (plug_bytes){.client = plug_client_share(c), .n = n};
   atomic_init(&b->refs, 1);
-  count(c, (i64)n);
   return b;
+}
+
+bool plug_bytes_make(plug_bytes *b) {
+  if (b->p) return true;
+  b->p = plug_memory_take(b->client->memory, b->n);
+  if (b->p) count(b->client, (i64)b->n);
+  return b->p != NULL;
+}
+
+plug_bytes *plug_bytes_new(pj_client *c, size_t n) {
+  plug_bytes *b = plug_bytes_promised(c, n);
+  if (plug_bytes_make(b)) return b;
+  plug_bytes_drop(b);
+  return NULL;
+}
+
+bool plug_bytes_take_over(plug_bytes *b, plug_bytes *from, u32 refs) {
+  if (from->gone || from->n != b->n || b->p || !from->p || atomic_load(&from->refs) != refs)
+    return false;
+  b->p = from->p;
+  from->p = NULL;
+  return true;
 }
 
 void plug_bytes_drop(plug_bytes *b) {
   if (!b || atomic_fetch_sub(&b->refs, 1) > 1) return;
   if (b->gone) b->gone(b->p, b->gone_arg);
-  else plug_memory_drop(b->client->memory, b->p, b->n);
-  count(b->client, -(i64)b->n);
+  else if (b->p) plug_memory_drop(b->client->memory, b->p, b->n);
+  if (b->p || b->gone) count(b->client, -(i64)b->n);
   plug_ready_drop(b->ready);
   plug_client_drop(b->client);
   hs_free(b);
@@ -327,9 +346,10 @@ pj_error *plug_Buffer_CopyToMemory(pj_copy_to_memory *a) {
 static pj_error *pointer_of(pj_buffer *b, void **out) {
   plug_bytes *r = plug_buffer_bytes(b);
   if (!r) return gone();
+  pj_error *bad = plug_ready_wait(r->ready);
   *out = r->p;
   plug_bytes_drop(r);
-  return NULL;
+  return bad;
 }
 pj_error *plug_Buffer_UnsafePointer(pj_buffer_pointer *a) { return pointer_of(a->buffer, &a->p); }
 pj_error *plug_Buffer_OpaqueDeviceMemoryDataPointer(pj_buffer_pointer *a) {

@@ -87,6 +87,7 @@ static void state_devices(plug_exe *e) {
 static hs_status optimize(plug_exe *e) {
   e->optimized = hlo_module_clone(e->given, e->given->name);
   hlo_journal_disable(e->optimized);
+  plug_order_results(e->optimized);
   pass_run_options o = pass_run_default();
   o.verify = o.measure = false;
   HS_TRY(pipeline_run(e->optimized, "tuned", &o, NULL));
@@ -94,8 +95,10 @@ static hs_status optimize(plug_exe *e) {
 }
 
 static hs_status compile(plug_exe *e) {
-  const cpu_local_options o = {.few_devices = true};
+  const cpu_local_options o = {.few_devices = true, .in_place = true};
   hs_status s = cpu_local_compile(e->optimized, &o, &e->program);
+  for (u32 k = 0; k < e->nouts; k++)
+    e->outs[k].in_place_of = hs_ok(s) ? cpu_local_argument_of(e->program, k) : UINT32_MAX;
   if (hs_ok(s) || (s.err->code != HS_E_UNSUPPORTED && s.err->code != HS_E_NOT_BUILT)) return s;
   const hlo_eval_options eval = {.peer = &plug_peer};
   hs_status evaluated = hlo_eval_check(e->given, &eval);

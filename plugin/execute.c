@@ -7,14 +7,18 @@
 //
 // What Execute hands out is not ready yet: the run is a job of the client's queue, in which it
 // comes after those that make its arguments. A program whose last run was short runs at once, when
-// nothing is before it: handing it to another thread would take longer.
+// nothing is before it: handing it to another thread costs more than what the caller could do
+// meanwhile, as a program uses all cores.
+//
+// Results get their memory when the run begins: a donated argument that nobody else holds by then
+// becomes the result that is computed in its place.
 #include "plugin/plugin.h"
 
 #include "backends/block.h"
 
 #include <stdlib.h>
 
-enum { SHORT_NS = 100000 };
+enum { SHORT_NS = 500000 };
 
 // The leaves of one replica, whole.
 typedef struct replica {
@@ -26,6 +30,7 @@ typedef struct run {
   plug_ready *ready;       // of the results
   plug_bytes **in, **out;  // [device * leaves + leaf]: what each device has
   replica *r;              // e->replicas of them; shares with in and out what is not cut
+  bool *given;             // by argument: its buffers have been given away to this run
 } run;
 
 static pj_error *no_memory(size_t n) {
@@ -44,6 +49,7 @@ static run *run_new(plug_exe *e) {
   x->in = hs_calloc((size_t)n * e->nargs + 1, sizeof *x->in);
   x->out = hs_calloc((size_t)n * e->nouts + 1, sizeof *x->out);
   x->r = hs_calloc(e->replicas, sizeof *x->r);
+  x->given = hs_calloc(e->nargs + 1, sizeof *x->given);
   for (u32 r = 0; r < e->replicas; r++) {
     x->r[r].args = hs_calloc(e->nargs + 1, sizeof *x->r[r].args);
     x->r[r].outs = hs_calloc(e->nouts + 1, sizeof *x->r[r].outs);
@@ -66,6 +72,7 @@ static void run_free(run *x) {
     drop_all(x->r[r].outs, e->nouts);
   }
   hs_free(x->r);
+  hs_free(x->given);
   plug_ready_drop(x->ready);
   plug_exe_drop(e);
   hs_free(x);
@@ -111,27 +118,45 @@ static pj_error *take_arguments(run *x, const pj_execute *a) {
   return NULL;
 }
 
-// The bytes of a leaf, or of a part of it.
-static pj_error *make_bytes(run *x, const hlo_shape *s, plug_bytes **out) {
-  size_t n = block_leaf_bytes(s);
-  return (*out = plug_bytes_new(x->e->client, n)) ? NULL : no_memory(n);
+// The bytes of a leaf, or of a part of it; they have no memory yet.
+static plug_bytes *promise_bytes(run *x, const hlo_shape *s) {
+  return plug_bytes_promised(x->e->client, block_leaf_bytes(s));
 }
 
+static pj_error *make_bytes(plug_bytes *b) { return plug_bytes_make(b) ? NULL : no_memory(b->n); }
+
 // The places of what is not cut are those that the devices have.
+static void promise_results(run *x) {
+  plug_exe *e = x->e;
+  for (u32 r = 0; r < e->replicas; r++)
+    for (u32 k = 0; k < e->nouts; k++) {
+      const plug_leaf *leaf = &e->outs[k];
+      bool whole = pjrt_tiles_whole(&leaf->tiles);
+      x->r[r].outs[k] = promise_bytes(x, leaf->shape);
+      for (u32 p = 0; p < e->partitions; p++)
+        x->out[(r * e->partitions + p) * e->nouts + k] =
+            whole ? share(x->r[r].outs[k]) : promise_bytes(x, leaf->tiles.part);
+    }
+}
+
+// A donated argument that nobody else has: its memory becomes that of the result that the program
+// computes in it.
+static bool take_over(run *x, u32 k) {
+  enum { OF_RUN = 2 };  // references: of `in`, and of the replica
+  plug_exe *e = x->e;
+  u32 from = e->outs[k].in_place_of;
+  return from < e->nargs && x->given[from] && plug_ndevices(e) == 1 &&
+         plug_bytes_take_over(x->r[0].outs[k], x->r[0].args[from], OF_RUN);
+}
+
 static pj_error *make_results(run *x) {
   plug_exe *e = x->e;
   pj_error *bad = NULL;
   for (u32 r = 0; r < e->replicas && !bad; r++)
-    for (u32 k = 0; k < e->nouts && !bad; k++) {
-      const plug_leaf *leaf = &e->outs[k];
-      bool whole = pjrt_tiles_whole(&leaf->tiles);
-      if (whole) bad = make_bytes(x, leaf->shape, &x->r[r].outs[k]);
-      for (u32 p = 0; p < e->partitions && !bad; p++) {
-        plug_bytes **part = &x->out[(r * e->partitions + p) * e->nouts + k];
-        if (whole) *part = share(x->r[r].outs[k]);
-        else bad = make_bytes(x, leaf->tiles.part, part);
-      }
-    }
+    for (u32 k = 0; k < e->nouts && !bad; k++)
+      if (!take_over(x, k)) bad = make_bytes(x->r[r].outs[k]);
+  for (size_t k = 0; k < (size_t)plug_ndevices(e) * e->nouts && !bad; k++)
+    bad = make_bytes(x->out[k]);
   return bad;
 }
 
@@ -146,19 +171,11 @@ static pj_error *join_arguments(run *x) {
         *all = share(parts[0]);
         continue;
       }
-      pj_error *bad = make_bytes(x, leaf->shape, all);
+      pj_error *bad = make_bytes(*all = promise_bytes(x, leaf->shape));
       if (bad) return bad;
+      if (leaf->tiles.sum) memset((*all)->p, 0, (*all)->n);
       for (u32 p = 0; p < e->partitions; p++)
         pjrt_tiles_join(&leaf->tiles, p, parts[p * e->nargs]->p, (*all)->p);
-    }
-  return NULL;
-}
-
-static pj_error *make_whole_results(run *x) {
-  for (u32 r = 0; r < x->e->replicas; r++)
-    for (u32 k = 0; k < x->e->nouts; k++) {
-      pj_error *bad = x->r[r].outs[k] ? NULL : make_bytes(x, x->e->outs[k].shape, &x->r[r].outs[k]);
-      if (bad) return bad;
     }
   return NULL;
 }
@@ -186,6 +203,9 @@ static hs_status run_compiled(run *x, u32 first, u32 n) {
     for (u32 k = 0; k < e->nargs; k++) args[d * e->nargs + k] = x->r[first + d / each].args[k]->p;
   for (u32 r = 0; r < n; r++)
     for (u32 k = 0; k < e->nouts; k++) outs[r * each * e->nouts + k] = x->r[first + r].outs[k]->p;
+  for (u32 k = 0; k < e->nouts; k++)  // see take_over
+    if (e->outs[k].in_place_of < e->nargs && !args[e->outs[k].in_place_of])
+      args[e->outs[k].in_place_of] = outs[k];
   hs_status s = cpu_local_run(e->program, args, outs);
   hs_free(args);
   hs_free(outs);
@@ -253,7 +273,7 @@ static pj_error *wait_for_arguments(run *x) {
 static pj_error *run_now(run *x) {
   pj_error *bad = wait_for_arguments(x);
   if (!bad) bad = join_arguments(x);
-  if (!bad) bad = make_whole_results(x);
+  if (!bad) bad = make_results(x);
   u64 from = hs_now_ns();
   if (!bad) bad = plug_status(run_all(x));
   if (!bad) {
@@ -289,10 +309,12 @@ static bool is_kept(const pj_execute_options *o, u32 k) {
   return false;
 }
 
-static void give_away(const run *x, const pj_execute *a) {
-  for (u32 k = 0; k < x->e->nargs; k++)
-    if (x->e->args[k].donated && !is_kept(a->options, k))
-      for (u32 d = 0; d < plug_ndevices(x->e); d++) plug_buffer_delete(a->arguments[d][k]);
+static void give_away(run *x, const pj_execute *a) {
+  for (u32 k = 0; k < x->e->nargs; k++) {
+    x->given[k] = x->e->args[k].donated && !is_kept(a->options, k);
+    for (u32 d = 0; x->given[k] && d < plug_ndevices(x->e); d++)
+      plug_buffer_delete(a->arguments[d][k]);
+  }
 }
 
 static void hand_out(const run *x, const pj_execute *a) {
@@ -338,13 +360,14 @@ pj_error *plug_LoadedExecutable_Execute(pj_execute *a) {
   if (bad) return bad;
   run *x = run_new(a->executable->e);
   bad = take_arguments(x, a);
-  if (!bad) bad = make_results(x);
-  bool now = !bad && is_short(x);
+  if (bad) return run_free(x), bad;
+  promise_results(x);
+  bool now = is_short(x);
+  give_away(x, a);
   if (now) bad = run_now(x);
   if (bad) return run_free(x), bad;
   if (!now) promise(x);
   hand_out(x, a);
-  give_away(x, a);
   if (now) run_free(x);
   else plug_queue_add(x->e->client->queue, run_job, x);
   return NULL;

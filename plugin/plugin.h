@@ -16,6 +16,7 @@
 //   options.c    the compile options that a caller sends
 //   compile.c    programs: read, optimized, compiled
 //   sharding.c   shardings of results of which the program says nothing
+//   layout.c     what results are computed from, made row-major
 //   query.c      what is asked about programs; programs written and read again
 //   execute.c    running: arguments to devices, results to buffers
 //   ffi.c        handlers of custom calls that the user registers
@@ -180,18 +181,23 @@ void plug_client_drop(pj_client *);
 #define SAY(s) a->text = (s), a->n = strlen(a->text)
 
 // ---- buffer.c -----------------------------------------------------------------------------------
-// Bytes that buffers share: dense and row-major. NULL: not that much memory.
+// Bytes that buffers share: dense and row-major.
 typedef struct plug_bytes plug_bytes;
 struct plug_bytes {
   _Atomic u32 refs;
   pj_client *client;
-  void *p;
+  void *p;  // NULL: promised, or given away
   size_t n;
   void (*gone)(void *p, void *arg);  // of borrowed ones, when the last holder is gone
   void *gone_arg;
   plug_ready *ready;  // NULL: they are there
 };
-plug_bytes *plug_bytes_new(pj_client *, size_t n);
+plug_bytes *plug_bytes_new(pj_client *, size_t n);  // NULL: not that much memory
+plug_bytes *plug_bytes_promised(pj_client *, size_t n);
+bool plug_bytes_make(plug_bytes *);  // gives promised ones their memory; false: there is none
+// Gives promised ones the memory of others of the same size that have just these references, all
+// the caller's, and that nobody reads any more; false: they do not fit or others have them too.
+bool plug_bytes_take_over(plug_bytes *, plug_bytes *from, u32 refs);
 void plug_bytes_drop(plug_bytes *);
 
 struct pj_buffer {
@@ -228,6 +234,7 @@ typedef struct plug_leaf {
   const hlo_shape *shape;  // of all devices together
   pjrt_tiles tiles;        // what each partition has of it
   bool donated;            // an argument's
+  u32 in_place_of;         // a result's: the argument whose memory it can have; UINT32_MAX: none
 } plug_leaf;
 
 // A program, behind the handles to it.
@@ -278,6 +285,9 @@ pj_error *plug_build(pj_client *, hs_str code, hs_str format, hs_str options, bo
 // ---- sharding.c ---------------------------------------------------------------------------------
 // Gives the entry's root a sharding when it has none, and there are partitions.
 void plug_state_result_shardings(hlo_module *, u32 partitions);
+
+// ---- layout.c -----------------------------------------------------------------------------------
+void plug_order_results(hlo_module *);  // of a module that StableHLO was converted to
 
 // ---- ffi.c --------------------------------------------------------------------------------------
 extern const hlo_eval_peer plug_peer;    // custom calls that the user has registered handlers for

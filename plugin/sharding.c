@@ -1,6 +1,7 @@
 // sharding.c — the shardings of results of which the program says nothing. XLA's partitioner
-// finds one for each; here it follows from what made the result: the end of a manual region says
-// which tile of it a device has, and everything else is on all devices.
+// finds one for each; here it follows from what made the result, behind calls and elementwise
+// operations: the end of a manual region says which tile of it a device has, a constraint what it
+// is to be, and everything else is on all devices.
 #include "plugin/plugin.h"
 
 // The result of a manual region behind a root, and which one of it; NULL: it is something else.
@@ -42,8 +43,45 @@ static const hlo_sharding *of_tiles(hs_arena *a, u32 rank, u32 n, const i64 *coo
   return s;
 }
 
+// The value that a called computation returns in the place of this one; NULL: it is no call's.
+static const hlo_instr *returned(const hlo_instr *i) {
+  bool element = i->opcode == HLO_GET_TUPLE_ELEMENT;
+  const hlo_instr *call = element ? hlo_operand(i, 0) : i;
+  const hlo_computation *c =
+      call->opcode == HLO_CALL ? hlo_attr_comp(call, HLO_ATTR_TO_APPLY) : NULL;
+  if (!c || !element) return c ? c->root : NULL;
+  i64 k = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
+  return c->root->opcode == HLO_TUPLE && k < c->root->noperands ? hlo_operand(c->root, (u32)k)
+                                                                : NULL;
+}
+
+enum { MOST_STEPS = 256 };  // that are looked at for one result
+
+// What gives a value its sharding: the elementwise operations on the way keep it. Of several
+// operands the first that is sharded at all has its way.
+static const hlo_instr *maker_of(const hlo_instr *i, u32 *steps) {
+  u32 which;
+  if (*steps == 0 || hlo_attr_ptr(i, HLO_ATTR_SHARDING) || region_end(i, &which)) return i;
+  --*steps;
+  const hlo_instr *inner = returned(i);
+  if (inner) return maker_of(inner, steps);
+  if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && i->opcode != HLO_COPY) return i;
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *from = maker_of(hlo_operand(i, k), steps);
+    bool sharded = from->opcode != HLO_PARAMETER &&
+                   (hlo_attr_ptr(from, HLO_ATTR_SHARDING) || region_end(from, &which));
+    if (sharded && hlo_shape_is_array(from->shape) && from->shape->rank == i->shape->rank)
+      return from;
+  }
+  return i;
+}
+
 static const hlo_sharding *found_for(hlo_module *m, const hlo_instr *i, u32 partitions) {
   static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
+  u32 steps = MOST_STEPS;
+  i = maker_of(i, &steps);
+  const hlo_sharding *stated = hlo_attr_ptr(i, HLO_ATTR_SHARDING);
+  if (i->opcode == HLO_CUSTOM_CALL && stated && stated->type == HLO_SH_TILED) return stated;
   u32 which, rank = i->shape->rank;
   const hlo_instr *end = hlo_shape_is_array(i->shape) ? region_end(i, &which) : NULL;
   if (!end) return &whole;

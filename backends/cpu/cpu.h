@@ -8,6 +8,7 @@
 //   buffers.c  buffer assignment: in-place results, live ranges, heap simulation
 //   region.c   which parts become one function
 //   exec.c     runs steps; control flow without round trips
+//   bind.c     a run in its caller's memory instead of the program's
 //   program.c  lowering: HLO -> steps over values, placed and made ready to run
 //   plan.c     the buffers of a program as a plan of memory, for the shell
 //   local.c    the same without a worker, for a process that is a library's user
@@ -130,6 +131,12 @@ typedef struct cpu_slot {
   size_t offset;        // in its area
 } cpu_slot;
 
+// A step's pointer to a slot.
+typedef struct cpu_pointer {
+  void **at;
+  u32 slot;
+} cpu_pointer;
+
 typedef struct cpu_loop {
   i32 start, end;  // step numbers
   u32 parent;      // index + 1; 0: none
@@ -174,6 +181,11 @@ typedef struct cpu_program {
   void ***addr_of;        // of each device
   bool *here;             // devices that run the block that is running; NULL: one device
   cpu_probes *probes;     // while kernels are timed; NULL otherwise
+  // bind.c: steps' pointers to arguments and results; which of those are dense and row-major; the
+  // result that takes over an argument's storage, CPU_NONE
+  HS_VEC(cpu_pointer) pointers;
+  bool *arg_in_order, *out_in_order;
+  u32 *arg_result;
 } cpu_program;
 
 // Who makes the kernels of a program that another device runs.
@@ -235,8 +247,19 @@ double cpu_probe_ns(void);
 hs_status cpu_step_run(const cpu_program *, const cpu_step *, void *const *bufs, void *scratch);
 // One execution: arguments are in their area before it, results in theirs after it.
 hs_status cpu_exec_run(cpu_program *);
-// The same, with the arguments of every device in its part of the area.
+// The same, with every device's arguments where its addresses say.
 hs_status cpu_exec_placed(cpu_program *);
+void cpu_exec_reset(cpu_program *);  // every slot's address is that in its area again
+void *cpu_slot_address(const cpu_program *, const cpu_slot *, u32 device);  // in its area
+// bind.c: before and after cpu_exec_placed. args[d * n + k] and results likewise are leaves of
+// device d, dense and row-major; results may be NULL. in_place: these stay as they are until the
+// run has ended, and overlap nowhere but where a result is the argument whose storage it takes
+// over; else all is copied.
+void cpu_bind_prepare(cpu_program *);  // once
+void cpu_bind(cpu_program *, bool in_place, const void *const *args, void *const *results);
+void cpu_bind_collect(const cpu_program *, void *const *results);
+// The argument leaf whose storage result leaf `out` takes over; CPU_NONE.
+u32 cpu_bind_argument_of(const cpu_program *, u32 out);
 // One leaf between dense row-major bytes and the physical order of its shape.
 void cpu_place(const hlo_shape *, void *to, const void *row_major);
 void cpu_fetch(const hlo_shape *, void *row_major, const void *from);

@@ -51,15 +51,16 @@ i64 cpu_resident_bytes(const cpu_program *p) {
   return (i64)(pages * page);
 }
 
-static void *slot_address(const cpu_program *p, const cpu_slot *s, u32 device) {
+void *cpu_slot_address(const cpu_program *p, const cpu_slot *s, u32 device) {
   if (s->kind == CPU_CONST) return (void *)(uintptr_t)s->data;
   int area = s->kind == CPU_ARG ? AREA_ARGS : s->output ? AREA_OUT : AREA_TEMP;
   return (char *)p->area[area] + device * p->area_stride[area] + s->offset;
 }
 
-static void reset_addresses(cpu_program *p) {
+void cpu_exec_reset(cpu_program *p) {
   for (u32 d = 0; d < p->ndevices; d++)
-    for (size_t k = 0; k < p->slots.n; k++) p->addr_of[d][k] = slot_address(p, &p->slots.v[k], d);
+    for (size_t k = 0; k < p->slots.n; k++)
+      p->addr_of[d][k] = cpu_slot_address(p, &p->slots.v[k], d);
   p->addr = p->addr_of[0];
 }
 
@@ -85,8 +86,9 @@ hs_status cpu_exec_prepare(cpu_program *p) {
   for (u32 d = 0; d < p->ndevices; d++)
     p->addr_of[d] = HS_NEW_ARRAY(&p->arena, void *, p->slots.n + 1);
   if (p->ndevices > 1) p->here = HS_NEW_ARRAY(&p->arena, bool, p->ndevices);
-  reset_addresses(p);
+  cpu_exec_reset(p);
   look_up_block(p, &p->entry);
+  cpu_bind_prepare(p);
   return HS_GOOD;
 }
 
@@ -394,6 +396,7 @@ double cpu_probe_ns(void) {
 }
 
 hs_status cpu_exec_run(cpu_program *p) {
+  if (p->swaps) cpu_exec_reset(p);
   for (u32 d = 1; p->here && d < p->ndevices; d++)  // all have the first one's arguments
     memcpy((char *)p->area[AREA_ARGS] + d * p->area_stride[AREA_ARGS], p->area[AREA_ARGS],
            p->arg_bytes);
@@ -401,7 +404,6 @@ hs_status cpu_exec_run(cpu_program *p) {
 }
 
 hs_status cpu_exec_placed(cpu_program *p) {
-  if (p->swaps) reset_addresses(p);
   for (u32 d = 0; p->here && d < p->ndevices; d++) p->here[d] = true;
   HS_TRY(run_block(p, &p->entry));
   for (u32 d = p->ndevices; d-- > 0;) {  // the first one's addresses stay

@@ -19,6 +19,7 @@ struct cpu_local {
   pthread_mutex_t busy;  // held while it runs
   cpu_program *p;
   u32 threads;
+  bool in_place;
   backend_compiled figures;
 };
 
@@ -94,6 +95,7 @@ hs_status cpu_local_compile(const hlo_module *m, const cpu_local_options *o, cpu
   HS_TRY(backend_check_module(backend_find("cpu"), m));
   cpu_local *l = hs_calloc(1, sizeof *l);
   l->threads = o->threads;
+  l->in_place = o->in_place;
   u64 t0 = hs_now_ns();
   float_mode was = enter(l->threads);
   const cpu_lower_options lo = {.one_device = o->few_devices && !tells_devices_apart(m),
@@ -122,25 +124,19 @@ hs_status cpu_local_compile(const hlo_module *m, const cpu_local_options *o, cpu
 }
 
 u32 cpu_local_devices(const cpu_local *l) { return l->p->ndevices; }
+u32 cpu_local_argument_of(const cpu_local *l, u32 result) {
+  return l->in_place && l->p->ndevices == 1 ? cpu_bind_argument_of(l->p, result) : CPU_NONE;
+}
 const backend_compiled *cpu_local_figures(const cpu_local *l) { return &l->figures; }
 
 hs_status cpu_local_run(cpu_local *l, const void *const *args, void *const *results) {
-  enum { ARGUMENTS = 1 };
   cpu_program *p = l->p;
   if (pthread_mutex_lock(&l->busy) != 0)
     return hs_fail(HS_E_RUN, "a program cannot run from a custom call of its own");
   float_mode was = enter(l->threads);
-  for (u32 d = 0; d < p->ndevices; d++)
-    for (u32 k = 0; k < p->nargs; k++)
-      cpu_place(p->arg_shape[k],
-                (char *)p->area[ARGUMENTS] + d * p->area_stride[ARGUMENTS] + p->arg_offset[k],
-                args[d * p->nargs + k]);
+  cpu_bind(p, l->in_place, args, results);
   hs_status s = cpu_exec_placed(p);
-  for (u32 d = 0; hs_ok(s) && d < p->ndevices; d++)
-    for (u32 k = 0; k < p->nouts; k++) {
-      void *to = results[d * p->nouts + k];
-      if (to) cpu_fetch(p->out_shape[k], to, p->addr_of[d][p->values.v[p->out_value[k]].slot]);
-    }
+  if (hs_ok(s)) cpu_bind_collect(p, results);
   leave(was);
   pthread_mutex_unlock(&l->busy);
   return s;

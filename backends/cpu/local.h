@@ -15,6 +15,9 @@ typedef struct cpu_local_options {
   u32 threads;  // 0: all cores
   // a module in which nothing tells devices apart is run as by one device, whatever it says
   bool few_devices;
+  // arguments are read and results written where the caller has them: they overlap nowhere, but a
+  // result may be the argument whose storage it takes over
+  bool in_place;
 } cpu_local_options;
 
 // Compiles a module as it is (passes have been run). The module must outlive the program.
@@ -28,6 +31,9 @@ const backend_compiled *cpu_local_figures(const cpu_local *);
 // results likewise, NULL for what nobody wants. E_RUN for a program that is called from a custom
 // call of its own.
 hs_status cpu_local_run(cpu_local *, const void *const *args, void *const *results);
+// The argument whose storage a result takes over, in place: it may be given as the result, too.
+// UINT32_MAX: there is none.
+u32 cpu_local_argument_of(const cpu_local *, u32 result);
 void cpu_local_free(cpu_local *);
 // Who computes custom calls that hlosh does not know; must outlive every program.
 void cpu_local_peer(const hlo_eval_peer *);

@@ -664,6 +664,7 @@ void cpu_program_free(cpu_program *p) {
   hs_vec_free(&p->slots);
   hs_vec_free(&p->loops);
   hs_vec_free(&p->kernels);
+  hs_vec_free(&p->pointers);
   hs_arena_free(&p->arena);
   hs_free(p);
 }

@@ -31,6 +31,7 @@
 
 #include "backends/backend.h"
 #include "backends/block.h"
+#include "core/eval/eval.h"
 
 // ---- find.c -------------------------------------------------------------------------------------
 typedef struct pjrt_plugin {
@@ -190,6 +191,8 @@ typedef struct pjrt_tiles {
   const hlo_shape *whole, *part;
   u32 ndevices;
   i64 *coord;
+  hlo_share *share;
+  bool sum;  // the array is the sum of what devices have: it is zero where they are joined
   const hlo_sharding *sharding;
 } pjrt_tiles;
 // E_UNSUPPORTED when the sharding is no tiling of the devices.
@@ -197,7 +200,7 @@ hs_status pjrt_tiles_make(hlo_ctx *, const hlo_shape *whole, const hlo_sharding 
                           pjrt_tiles *out);
 void pjrt_tiles_free(pjrt_tiles *);
 // Whether every device holds all of the array.
-static inline bool pjrt_tiles_whole(const pjrt_tiles *t) { return t->part == t->whole; }
+static inline bool pjrt_tiles_whole(const pjrt_tiles *t) { return t->part == t->whole && !t->sum; }
 // Copy the tile of one device out of the whole array, or into it; both dense and row-major. Padding
 // of a tile is left as it is.
 void pjrt_tiles_cut(const pjrt_tiles *, u32 device, const void *whole, void *part);

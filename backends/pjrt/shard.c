@@ -13,10 +13,16 @@ hs_status pjrt_tiles_make(hlo_ctx *ctx, const hlo_shape *whole, const hlo_shardi
   *out = (pjrt_tiles){.whole = whole, .part = whole, .ndevices = ndevices, .sharding = s};
   if (!s || ndevices < 2) return HS_GOOD;
   out->coord = hs_calloc((size_t)ndevices * HS_MAX(whole->rank, 1u), sizeof *out->coord);
-  if (!hlo_sharding_tiles(s, whole->rank, ndevices, out->coord)) {
+  out->share = hs_calloc(ndevices, sizeof *out->share);
+  if (!hlo_sharding_tiles(s, whole->rank, ndevices, out->coord, out->share)) {
     pjrt_tiles_free(out);
     return hs_fail(HS_E_UNSUPPORTED,
                    "a sharding of an argument or result is no tiling of the devices");
+  }
+  for (u32 k = 0; k < ndevices; k++) out->sum |= out->share[k].addend > 0;
+  if (out->sum && !hlo_add_bytes(whole->dtype, NULL, NULL, 0)) {
+    pjrt_tiles_free(out);
+    return hs_fail(HS_E_UNSUPPORTED, "a sum over devices of a type without addition");
   }
   i64 dims[HLO_MAX_RANK];
   bool cut = false;
@@ -35,7 +41,9 @@ hs_status pjrt_tiles_make(hlo_ctx *ctx, const hlo_shape *whole, const hlo_shardi
 
 void pjrt_tiles_free(pjrt_tiles *t) {
   hs_free(t->coord);
+  hs_free(t->share);
   t->coord = NULL;
+  t->share = NULL;
 }
 
 // Copies the rows of a tile; `into` says in which direction.
@@ -51,7 +59,11 @@ static void copy(const pjrt_tiles *t, u32 device, char *whole, char *part, bool 
     if (n[d] <= 0) return;
     base += start * ws[d];
   }
-  u32 last = w->rank - 1;  // cut arrays have at least one dimension
+  if (!w->rank) {
+    memcpy(into ? whole : part, into ? part : whole, size);
+    return;
+  }
+  u32 last = w->rank - 1;
   for (;;) {
     i64 a = base, b = 0;
     for (u32 d = 0; d < last; d++) a += index[d] * ws[d], b += index[d] * ps[d];
@@ -64,10 +76,21 @@ static void copy(const pjrt_tiles *t, u32 device, char *whole, char *part, bool 
 }
 
 void pjrt_tiles_cut(const pjrt_tiles *t, u32 device, const void *whole, void *part) {
+  if (t->sum && t->share[device].addend) return;
   copy(t, device, (char *)(uintptr_t)whole, part, false);
 }
+
+// Where the array is a sum, the tile is added.
 void pjrt_tiles_join(const pjrt_tiles *t, u32 device, const void *part, void *whole) {
-  copy(t, device, whole, (char *)(uintptr_t)part, true);
+  if (!t->sum) {
+    copy(t, device, whole, (char *)(uintptr_t)part, true);
+    return;
+  }
+  if (t->share[device].copy) return;
+  char *x = hs_calloc((size_t)HS_MAX(t->whole->elements, 1), hlo_dtype_storage(t->whole->dtype));
+  copy(t, device, x, (char *)(uintptr_t)part, true);
+  (void)hlo_add_bytes(t->whole->dtype, whole, x, t->whole->elements);  // pjrt_tiles_make asked
+  hs_free(x);
 }
 
 // ---- modules ------------------------------------------------------------------------------------

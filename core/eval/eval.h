@@ -98,8 +98,15 @@ bool hlo_eval_supports(const hlo_instr *, hs_buf *why);
 hs_status hlo_eval_check(const hlo_module *, const hlo_eval_options *);
 // Where each device's tile starts, in tiles: coord[device * rank + dimension], caller's, ndevices *
 // rank entries; all zero when every device holds the whole. False for shardings that are no tiling
-// by device numbers.
-bool hlo_sharding_tiles(const hlo_sharding *, u32 rank, u32 ndevices, i64 *coord);
+// by device numbers. share[device]: what it has beside that.
+typedef struct hlo_share {
+  u32 group;   // devices of one group make one array
+  u32 addend;  // the array is the sum of what those with different numbers have
+  u32 copy;    // those with different numbers have the same
+} hlo_share;
+bool hlo_sharding_tiles(const hlo_sharding *, u32 rank, u32 ndevices, i64 *coord, hlo_share *share);
+// to[k] += x[k] in a type's own arithmetic, k < n; false for a type without addition.
+bool hlo_add_bytes(hlo_dtype, void *to, const void *x, i64 n);
 // The same of result `which` of an xla.sdy.LocalToGlobalShape, the end of a manual region.
 bool hlo_manual_tiles(const hlo_instr *, u32 which, u32 rank, u32 ndevices, i64 *coord);
 

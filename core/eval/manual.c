@@ -2,7 +2,9 @@
 //
 // Programs that are not partitioned yet are logical: Sharding markers change nothing, every device
 // computes the whole. Inside a manual region (SPMDFullToShardShape, xla.sdy.GlobalToLocalShape) a
-// device works on its own tile; the end of the region assembles the tiles of all devices.
+// device works on its own tile; the end of the region assembles the tiles of all devices that
+// differ in manual axes only. Along an unreduced axis the whole is the sum of what devices have:
+// the end of a region adds, its begin gives the value to the first device and zeros to the others.
 // Shardings are XLA's (tiles, iotas, named meshes) or Shardy's.
 #include "core/eval/world.h"
 
@@ -13,7 +15,13 @@ typedef struct tiling {
   u32 ndevices;
   i64 *coord;
   u32 rank;
+  hlo_share *share;  // by device, zeroed; NULL: not asked for
 } tiling;
+
+// One more digit of the number of a device.
+static void add_digit(u32 *number, i64 size, i64 digit) {
+  *number = *number * (u32)size + (u32)digit;
+}
 
 // Each mesh axis that a dimension is split along adds digits to its tile number, the first axis the
 // highest.
@@ -38,6 +46,10 @@ static bool tiling_of_sharding(const hlo_sharding *s, u32 rank, tiling *t) {
   if (!s || s->type == HLO_SH_REPLICATED || s->type == HLO_SH_MANUAL || s->type == HLO_SH_MAXIMAL ||
       s->type == HLO_SH_UNKNOWN)
     return true;
+  if (s->type == HLO_SH_UNREDUCED) {
+    for (u32 k = 0; t->share && k < t->ndevices; k++) t->share[k].addend = k;
+    return true;
+  }
   if (s->type == HLO_SH_NAMED) return tiling_of_named(s, rank, t);
   if (s->type != HLO_SH_TILED || s->dims.n < rank || s->dims.n > HLO_MAX_RANK) return false;
   i64 total = ev_product(s->dims.n, s->dims.v), index[HLO_MAX_RANK] = {0}, device[EV_MAX_DEVICES];
@@ -51,13 +63,21 @@ static bool tiling_of_sharding(const hlo_sharding *s, u32 rank, tiling *t) {
   for (i64 k = 0; k < total; k++, ev_next(s->dims.n, s->dims.v, index)) {
     if (device[k] < 0 || device[k] >= t->ndevices) return false;
     memcpy(t->coord + device[k] * rank, index, rank * sizeof *index);
+    for (u32 d = rank; t->share && d < s->dims.n; d++) {
+      hlo_share *share = &t->share[device[k]];
+      bool sum =
+          d - rank < s->last_tile_dims.n && s->last_tile_dims.v[d - rank] == HLO_SH_UNREDUCED;
+      add_digit(sum ? &share->addend : &share->copy, s->dims.v[d], index[d]);
+    }
   }
   return true;
 }
 
-bool hlo_sharding_tiles(const hlo_sharding *s, u32 rank, u32 ndevices, i64 *coord) {
+bool hlo_sharding_tiles(const hlo_sharding *s, u32 rank, u32 ndevices, i64 *coord,
+                        hlo_share *share) {
   memset(coord, 0, sizeof *coord * rank * ndevices);
-  return tiling_of_sharding(s, rank, &(tiling){ndevices, coord, rank});
+  memset(share, 0, sizeof *share * ndevices);
+  return tiling_of_sharding(s, rank, &(tiling){ndevices, coord, rank, share});
 }
 
 // ---- Shardy's attributes: text of MLIR ----------------------------------------------------------
@@ -143,8 +163,40 @@ static bool place_devices(const axis_sizes *a, u32 n, i64 *at) {
   return true;
 }
 
-// The sharding of value `which` in `#sdy.sharding_per_value<[<@mesh, [{"x"}, {}]>, ...]>`.
-static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 rank, tiling *t) {
+// What the devices along a mesh's axis have: tiles, addends, or the same; or they are in different
+// groups, where the axis is not manual.
+typedef enum axis_use { AXIS_COPY, AXIS_TILE, AXIS_ADDEND, AXIS_GROUP } axis_use;
+
+// Sets the use of the axes that are named between braces from text.p + k on.
+static void use_axes(const axis_sizes *mesh, hs_str text, size_t k, axis_use to, axis_use *use) {
+  hs_str name;
+  while (k < text.n && text.p[k] != '{') k++;
+  for (k++; quoted(text, &k, &name);) {
+    for (u32 q = 0; q < mesh->n; q++)
+      if (hs_str_eq(mesh->name[q], name)) use[q] = to;
+    while (k < text.n && text.p[k] == ' ') k++;
+    if (k < text.n && text.p[k] == '}') break;
+  }
+}
+
+static void share_out(const axis_sizes *mesh, const axis_use *use, const i64 *at, tiling *t) {
+  for (u32 dev = 0; t->share && dev < t->ndevices; dev++) {
+    hlo_share *s = &t->share[dev];
+    u32 *const number[] = {&s->copy, NULL, &s->addend, &s->group};
+    i64 inner = mesh->devices;
+    for (u32 q = 0; q < mesh->n; q++) {
+      inner /= mesh->size[q];
+      if (number[use[q]]) add_digit(number[use[q]], mesh->size[q], at[dev] / inner % mesh->size[q]);
+    }
+  }
+}
+
+// The sharding of value `which` in `#sdy.sharding_per_value<[<@mesh, [{"x"}, {}], unreduced={"y"}>,
+// ...]>`, of a region in which the axes of `manual` are manual, all where it is empty.
+static bool tiling_of_shardy(const hlo_module *m, hs_str text, hs_str manual, u32 which, u32 rank,
+                             tiling *t) {
+  static const char unreduced[] = "unreduced=";
+  axis_use use[HS_COUNT(((axis_sizes *)0)->name)] = {AXIS_COPY};
   axis_sizes mesh;
   i64 at[EV_MAX_DEVICES];
   size_t k = 0, from;
@@ -156,6 +208,8 @@ static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 ra
       !read_mesh(m, (hs_str){text.p + from, k - from}, &mesh) ||
       !place_devices(&mesh, t->ndevices, at))
     return false;
+  for (u32 q = 0; manual.n && q < mesh.n; q++) use[q] = AXIS_GROUP;
+  if (manual.n) use_axes(&mesh, manual, 0, AXIS_COPY, use);
   while (k < text.n && text.p[k] != '[') k++;
   for (u32 d = 0; d < rank; d++) {
     while (k < text.n && text.p[k] != '{') k++;
@@ -168,41 +222,57 @@ static bool tiling_of_shardy(const hlo_module *m, hs_str text, u32 which, u32 ra
       if (axis == mesh.n || (k < text.n && text.p[k] == ':')) return false;
       i64 inner = 1;
       for (u32 q = axis + 1; q < mesh.n; q++) inner *= mesh.size[q];
-      for (u32 dev = 0; dev < t->ndevices; dev++)
+      bool tiles = use[axis] != AXIS_GROUP;
+      if (tiles) use[axis] = AXIS_TILE;
+      for (u32 dev = 0; tiles && dev < t->ndevices; dev++)
         t->coord[dev * rank + d] =
             t->coord[dev * rank + d] * mesh.size[axis] + at[dev] / inner % mesh.size[axis];
       while (k < text.n && text.p[k] == ' ') k++;
       if (k < text.n && text.p[k] == '}') break;
     }
   }
+  const char *end = memchr(text.p + k, '>', text.n - k);
+  const char *sum =
+      end ? memmem(text.p + k, (size_t)(end - text.p) - k, unreduced, sizeof unreduced - 1) : NULL;
+  if (sum) use_axes(&mesh, text, (size_t)(sum - text.p), AXIS_ADDEND, use);
+  share_out(&mesh, use, at, t);
   return true;
 }
 
+// The tiling of operand or result `which` of the begin or the end of a region.
+static bool tiling_of_region(const hlo_instr *i, bool into, u32 which, u32 rank, tiling *t) {
+  const hlo_attr *a = hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  hs_str text = ev_frontend_value(a, into ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
+  return text.n && tiling_of_shardy(i->parent->module, text,
+                                    ev_frontend_value(a, "xla.sdy.manual_axes"), which, rank, t);
+}
+
 bool hlo_manual_tiles(const hlo_instr *i, u32 which, u32 rank, u32 ndevices, i64 *coord) {
-  hs_str text =
-      ev_frontend_value(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES), "xla.sdy.out_shardings");
-  tiling t = {ndevices, coord, rank};
   memset(coord, 0, sizeof *coord * rank * ndevices);
-  return text.n && tiling_of_shardy(i->parent->module, text, which, rank, &t);
+  return tiling_of_region(i, false, which, rank, &(tiling){ndevices, coord, rank, NULL});
+}
+
+static void free_tiling(tiling *t) {
+  hs_free(t->coord);
+  hs_free(t->share);
+  *t = (tiling){0};
 }
 
 static hs_status find_tiling(ev *e, const hlo_instr *i, bool into, u32 which, u32 rank, tiling *t) {
   t->ndevices = e->world ? e->world->n : 1;
   t->rank = rank;
   t->coord = hs_calloc((size_t)t->ndevices * HS_MAX(rank, 1u), sizeof *t->coord);
+  t->share = hs_calloc(t->ndevices, sizeof *t->share);
   hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
   bool ok;
   if (target.n > 4 && memcmp(target.p, "xla.", 4) == 0) {
-    hs_str text = ev_frontend_value(hlo_attr_get(i, HLO_ATTR_FRONTEND_ATTRIBUTES),
-                                    into ? "xla.sdy.in_shardings" : "xla.sdy.out_shardings");
-    ok = text.n && tiling_of_shardy(i->parent->module, text, which, rank, t);
+    ok = tiling_of_region(i, into, which, rank, t);
   } else {
     const hlo_instr *carrier = into ? hlo_operand(i, 0) : i;
     ok = tiling_of_sharding(hlo_attr_ptr(carrier, HLO_ATTR_SHARDING), rank, t);
   }
   if (ok) return HS_GOOD;
-  hs_free(t->coord);
-  t->coord = NULL;
+  free_tiling(t);
   return ev_unsupported(i, "with this sharding");
 }
 
@@ -232,12 +302,54 @@ static hs_status zeros(ev *e, const hlo_shape *s, hlo_literal **out) {
   return HS_GOOD;
 }
 
-// The tiles of all devices put together, the same for each of them.
-static hs_status assemble(ev *e, const tiling *t, ev_rendezvous *m, const hlo_shape *to,
-                          hlo_literal **out) {
+// Devices that differ in manual axes only, and the position of one of them among these.
+static u32 group_of(const tiling *t, u32 device, u32 *position) {
+  u32 n = 0;
+  for (u32 d = 0; d < t->ndevices; d++) {
+    if (d == device) *position = n;
+    n += t->share[d].group == t->share[device].group;
+  }
+  return n;
+}
+
+static bool is_sum(const tiling *t) {
+  for (u32 d = 0; d < t->ndevices; d++)
+    if (t->share[d].addend) return true;
+  return false;
+}
+
+bool hlo_add_bytes(hlo_dtype type, void *to, const void *x, i64 n) {
+  const hlo_dtype two[] = {type, type};
+  const void *in[] = {to, x};
+  ew add;
+  if (!ew_compile_types(HLO_ADD, NULL, 2, two, type, &add)) return false;
+  ew_run(&add, to, in, n);
+  return true;
+}
+
+// Adds the tile where it belongs.
+static hs_status add_tile(ev *e, const hlo_instr *i, const tiling *t, u32 device, hlo_literal *tile,
+                          hlo_literal *whole) {
+  hlo_literal *x;
+  HS_TRY(zeros(e, whole->shape, &x));
+  copy_tile(t, device, x, tile, true);
+  bool ok = hlo_add_bytes(x->shape->dtype, whole->data, x->data, x->shape->elements);
+  hlo_literal_unref(x);
+  return ok ? HS_GOOD : ev_unsupported(i, "with results of this type that are to be summed");
+}
+
+// The tiles of all devices of the group put together, the same for each of them.
+static hs_status assemble(ev *e, const hlo_instr *i, const tiling *t, ev_rendezvous *m,
+                          const hlo_shape *to, hlo_literal **out) {
   if ((*out = ev_shared(m, 0))) return HS_GOOD;
   HS_TRY(zeros(e, to, out));
-  for (u32 d = 0; d < t->ndevices; d++) copy_tile(t, d, *out, m->ops[d], true);
+  bool sum = is_sum(t);
+  for (u32 d = 0, k = 0; d < t->ndevices; d++) {
+    if (t->share[d].group != t->share[ev_device(e)].group) continue;
+    if (!sum) copy_tile(t, d, *out, m->ops[k], true);
+    else if (!t->share[d].copy) HS_TRY(add_tile(e, i, t, d, m->ops[k], *out));
+    k++;
+  }
   ev_share(m, 0, *out);
   return HS_GOOD;
 }
@@ -245,24 +357,29 @@ static hs_status assemble(ev *e, const tiling *t, ev_rendezvous *m, const hlo_sh
 static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_literal *op,
                          const hlo_shape *to, hlo_literal **out) {
   if (to->rank != op->shape->rank) return ev_unsupported(i, "with this result");
-  if (to->logical == op->shape->logical) {
+  tiling t;
+  HS_TRY(find_tiling(e, i, into, which, to->rank, &t));
+  u32 device = ev_device(e), position = 0, n = group_of(&t, device, &position);
+  bool sum = is_sum(&t);
+  if (to->logical == op->shape->logical && !sum) {
+    free_tiling(&t);
     *out = hlo_literal_ref(op);
     return HS_GOOD;
   }
-  tiling t;
-  HS_TRY(find_tiling(e, i, into, which, to->rank, &t));
   hs_status st = into ? zeros(e, to, out) : HS_GOOD;
-  if (hs_ok(st) && into) copy_tile(&t, ev_device(e), op, *out, false);
-  else if (hs_ok(st)) {
+  if (hs_ok(st) && into) {
+    if (!t.share[device].addend) copy_tile(&t, device, op, *out, false);
+  } else if (hs_ok(st)) {
     ev_rendezvous *m;
     // each operand of the instruction has a rendezvous of its own
-    st = ev_join(e, i, t.ndevices, ev_device(e), which, 1, &op, &m);
+    st = ev_join(e, i, n, position, t.share[device].group * HS_MAX(i->noperands, 1u) + which, 1,
+                 &op, &m);
     if (hs_ok(st)) {
-      st = assemble(e, &t, m, to, out);
+      st = assemble(e, i, &t, m, to, out);
       ev_leave(e->world, m);
     }
   }
-  hs_free(t.coord);
+  free_tiling(&t);
   return st;
 }
 

@@ -90,7 +90,8 @@ typedef struct tiling {
   mesh m;
   u32 rank, nused;
   i64 tiles[HLO_MAX_RANK];
-  u32 used[MOST_AXES];  // axes by their use, dimension after dimension
+  u32 used[MOST_AXES];     // axes by their use, dimension after dimension
+  bool summed[MOST_AXES];  // axes along which it is still to be summed
 } tiling;
 
 static bool use_axis(mlir_reader *R, tiling *t, hs_str axis, i64 *tiles) {
@@ -103,6 +104,27 @@ static bool use_axis(mlir_reader *R, tiling *t, hs_str axis, i64 *tiles) {
     return true;
   }
   return mlir_fail(R, HS_E_NAME, "the mesh has no axis \"%.*s\"", (int)HS_MIN(axis.n, 80u), axis.p);
+}
+
+// Behind the dimensions: unreduced={"x"}. The axes it is replicated along guide propagation only.
+static bool read_summed(mlir_reader *R, tiling *t) {
+  static const char what[] = "unreduced=";
+  const char *at = memmem(RX->p, (size_t)(RX->end - RX->p), what, sizeof what - 1);
+  if (!at) return true;
+  RX->p = at + sizeof what - 1;
+  bool ok = hlo_expect(RX, '{', "before the axes");
+  for (bool first = true; ok && hlo_peek(RX) != '}'; first = false) {
+    hs_str axis;
+    u32 k = 0;
+    if (!first) ok = hlo_expect(RX, ',', "between axes");
+    ok = ok && mlir_string(RX, &axis);
+    while (ok && k < t->m.n && !hs_str_eq(t->m.name[k], axis)) k++;
+    if (ok && k == t->m.n) return mlir_fail(R, HS_E_NAME, "the mesh has no such axis");
+    if (ok) t->summed[k] = true;
+    if (ok && hlo_peek(RX) == ':')
+      ok = mlir_fail(R, HS_E_NO_HLO, "a sharding by a part of an axis is not converted");
+  }
+  return ok;
 }
 
 // [{"x"}, {"y", ?}p1, {}] of <@mesh, ..>: '?' and priorities guide propagation only.
@@ -137,6 +159,7 @@ static bool read_tiling(mlir_reader *R, mlir_span s, tiling *t) {
     (void)mlir_word(RX);
     t->tiles[t->rank++] = tiles;
   }
+  ok = ok && read_summed(R, t);
   mlir_leave(R, was);
   return ok;
 }
@@ -158,17 +181,26 @@ static void print_devices(const mesh *m, u32 n, const u32 *order, hs_buf *b) {
 // in the order of their use; neighbouring axes that stay neighbours are one.
 static void print_tiling(const tiling *t, hs_buf *b) {
   u32 order[MOST_AXES], n = 0, group[MOST_AXES], ngroups = 0, place[MOST_AXES];
-  i64 sizes[MOST_AXES], rest = 1;
+  i64 sizes[MOST_AXES], rest = 1, sums = 1;
   bool used[MOST_AXES] = {false};
   for (u32 k = 0; k < t->nused; k++) {
     used[t->used[k]] = true;
     if (t->m.size[t->used[k]] > 1) order[n++] = t->used[k];
   }
   for (u32 k = 0; k < t->m.n; k++) {
-    if (used[k] || t->m.size[k] == 1) continue;
+    if (used[k] || t->summed[k] || t->m.size[k] == 1) continue;
     rest *= t->m.size[k];
     order[n++] = k;
   }
+  for (u32 k = 0; k < t->m.n; k++) {
+    if (used[k] || !t->summed[k] || t->m.size[k] == 1) continue;
+    sums *= t->m.size[k];
+    order[n++] = k;
+  }
+  const char *kinds = sums > 1 && rest > 1 ? " last_tile_dims={replicated, unreduced}"
+                      : sums > 1           ? " last_tile_dims={unreduced}"
+                      : rest > 1           ? " last_tile_dim_replicate"
+                                           : "";
   if (!t->m.n && t->m.ids) {  // one device and no axes: what is only there
     hs_buf_printf(b, "{maximal device=%lld}", (long long)t->m.ids[0]);
     return;
@@ -195,11 +227,12 @@ static void print_tiling(const tiling *t, hs_buf *b) {
   hs_buf_puts(b, "{devices=[");
   for (u32 k = 0; k < t->rank; k++)
     hs_buf_printf(b, "%s%lld", k ? "," : "", (long long)t->tiles[k]);
-  if (rest > 1) hs_buf_printf(b, ",%lld", (long long)rest);
+  if (rest > 1) hs_buf_printf(b, "%s%lld", t->rank ? "," : "", (long long)rest);
+  if (sums > 1) hs_buf_printf(b, "%s%lld", t->rank || rest > 1 ? "," : "", (long long)sums);
   if (t->m.ids) {
     hs_buf_putc(b, ']');
     print_devices(&t->m, n, order, b);
-    hs_buf_puts(b, rest > 1 ? " last_tile_dim_replicate}" : "}");
+    hs_buf_printf(b, "%s}", kinds);
     return;
   }
   hs_buf_puts(b, "]<=[");
@@ -212,8 +245,7 @@ static void print_tiling(const tiling *t, hs_buf *b) {
     for (u32 g = 0; g < ngroups; g++) hs_buf_printf(b, "%s%u", g ? "," : "", place[g]);
     hs_buf_putc(b, ')');
   }
-  if (rest > 1) hs_buf_puts(b, " last_tile_dim_replicate");
-  hs_buf_putc(b, '}');
+  hs_buf_printf(b, "%s}", kinds);
 }
 
 bool mlir_sdy_sharding(mlir_reader *R, mlir_span s, hs_buf *b) {

@@ -112,6 +112,29 @@ def training():
     check("training", worst <= 1e-4 and losses[0][-1] < losses[0][0] / 4, worst)
 
 
+def donated():
+    """A donated argument becomes the result where it lies, unless somebody looks at it."""
+    with jax.default_device(HLOSH[0]):
+        step = jax.jit(lambda x, y: (x + y, (x * y).sum()), donate_argnums=0)
+        y = jnp.full((300, 70), 2, jnp.float32)
+        for n in (1, 2, 3):
+            x = jnp.full((300, 70), n, jnp.float32)
+            x.block_until_ready()
+            place = x.unsafe_buffer_pointer()
+            z, total = step(x, y)
+            check("updated in place", z.unsafe_buffer_pointer() == place and float(z[299, 69]) == n + 2 and float(total) == 42000 * n)
+        x = jnp.full((300, 70), 5, jnp.float32)
+        seen = np.asarray(x)
+        z, total = step(x, y)
+        check("what is seen stays", (seen == 5).all() and (np.asarray(z) == 7).all())
+        turned = jax.jit(lambda x, g: x + jnp.tanh(g.T @ g), donate_argnums=0)
+        g = np.random.default_rng(2).normal(size=(20, 70)).astype(np.float32)
+        x = jnp.zeros((70, 70))
+        x.block_until_ready()
+        place, z = x.unsafe_buffer_pointer(), turned(x, g)
+        check("a product's transpose", z.unsafe_buffer_pointer() == place and np.allclose(z, np.tanh(g.T @ g), atol=1e-5))
+
+
 def devices():
     mesh = jax.make_mesh((8,), ("i",), axis_types=(AxisType.Auto,), devices=HLOSH)
     x = np.arange(16, dtype=np.float32)
@@ -130,6 +153,21 @@ def devices():
     check("a mesh in an order of its own", np.array_equal(backwards(x), x + np.arange(16) // 2), backwards(x))
     rows = jax.jit(jax.shard_map(lambda a: a * 2, mesh=mesh, in_specs=P("i"), out_specs=P("i")))(x)
     check("shards of a manual region's result", {s.data.shape for s in rows.addressable_shards} == {(2,)}, rows.sharding)
+    small = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Auto,) * 2, devices=HLOSH[:4])
+    inner = lambda a: jax.shard_map(lambda b: b * b, mesh=jax.sharding.get_abstract_mesh(), in_specs=P(None, "j"), out_specs=P(None, "j"))(a)
+    outer = jax.jit(lambda a: jax.shard_map(inner, in_specs=P("i", None), out_specs=P("i", None), check_vma=False, axis_names={"i"})(a))
+    with jax.set_mesh(small):
+        check("a manual region in another", np.array_equal(outer(jax.device_put(want, NamedSharding(small, P("i", "j")))), want * want))
+    explicit = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Explicit,) * 2, devices=HLOSH[:4])
+    with jax.set_mesh(explicit):
+        product = jax.jit(jax.shard_map(lambda a, b: a @ b, in_specs=(P("i", "j"), P("j", None)), out_specs=P("i", None, unreduced={"j"})))
+        partial = product(jax.device_put(want, P("i", "j")), jax.device_put(want.T.copy(), P("j", None)))
+        check("its sum is to come", partial.sharding.spec == P("i", None, unreduced={"j"}), partial.sharding)
+        shards = [np.asarray(s.data) for s in partial.addressable_shards]
+        check("the sum of its shards", np.array_equal(np.concatenate([shards[0] + shards[1], shards[2] + shards[3]]), want @ want.T))
+        check("summed by another program", np.array_equal(jax.jit(lambda a: jax.reshard(a, P()))(partial), want @ want.T))
+    gathered = jax.jit(jax.shard_map(lambda a: lax.all_gather(a, "i", tiled=True, to="invarying"), mesh=mesh, in_specs=P("i"), out_specs=P()))
+    check("a gradient's shards", jax.jit(jax.grad(lambda a: gathered(a).sum()))(x).sharding.spec == P("i"))
     moved = jax.device_put(jax.device_put(x, HLOSH[0]), HLOSH[5])
     check("between devices", moved.devices() == {HLOSH[5]} and np.array_equal(moved, x))
 
@@ -204,7 +242,7 @@ def threads():
     check("threads", not wrong, wrong)
 
 
-for part in (functions, training, devices, questions, callbacks, threads):
+for part in (functions, training, donated, devices, questions, callbacks, threads):
     try:
         part()
     except Exception as e:  # pylint: disable=broad-except

@@ -1,6 +1,7 @@
 // cpu_programs.c — whole programs on the cpu backend against the evaluator: control flow,
 // buffers updated in place, donation, layouts, measuring, custom calls that stand for their
-// operands.
+// operands. And programs in the calling process, in its caller's memory.
+#include "backends/cpu/local.h"
 #include "tests/unit/backends/cpu.h"
 
 // Loops whose state is updated in place, handed through, exchanged, and read by results.
@@ -393,6 +394,90 @@ static void unsupported_names_the_opcode(void **st) {
   hlo_module_free(m);
 }
 
+// ---- in the calling process ---------------------------------------------------------------------
+enum { N = 600 };
+
+static cpu_local *compile_here(const char *text, hlo_module **m) {
+  const cpu_local_options o = {.in_place = true};
+  cpu_local *l = NULL;
+  *m = parse(text);
+  explain(cpu_local_compile(*m, &o, &l));
+  return l;
+}
+
+static void fill(float *v, float from) {
+  for (u32 k = 0; k < N; k++) v[k] = from + (float)k;
+}
+
+#define UPDATE                                                                                 \
+  "HloModule t, input_output_alias={ {0}: (0, {}, may-alias) }\n"                              \
+  "ENTRY e { x = f32[600] parameter(0)\n y = f32[600] parameter(1)\n s = f32[600] add(x, y)\n" \
+  " p = f32[600] multiply(y, y)\n ROOT t = (f32[600], f32[600]) tuple(s, p) }"
+
+static void runs(cpu_local *l, float *x, float *y, float *sum, float *product) {
+  for (u32 again = 0; again < 3; again++) {
+    fill(x, 1), fill(y, 5);
+    const void *args[] = {x, y};
+    void *results[] = {sum, product};
+    explain(cpu_local_run(l, args, results));
+    for (u32 k = 0; k < N; k++) {
+      float a = 1 + (float)k, b = 5 + (float)k;
+      assert_float_equal(y[k], b, 0);
+      assert_float_equal(product[k], b * b, 0);
+      assert_float_equal(sum[k], a + b, 0);
+      if (sum != x) assert_float_equal(x[k], a, 0);
+    }
+  }
+}
+
+// Arguments that become results, and memory that is not aligned.
+static void in_callers_memory(void **state) {
+  (void)state;
+  static _Alignas(64) float v[4][N + 16];
+  hlo_module *m;
+  cpu_local *l = compile_here(UPDATE, &m);
+  assert_int_equal(cpu_local_argument_of(l, 0), 0);
+  assert_int_equal(cpu_local_argument_of(l, 1), UINT32_MAX);
+  runs(l, v[0], v[1], v[2], v[3]);
+  runs(l, v[0], v[1], v[0], v[3]);  // the argument is the result
+  // neither is aligned, then other memory than in the run before
+  runs(l, v[0] + 1, v[1] + 1, v[2] + 1, v[3] + 1);
+  runs(l, v[1], v[2], v[3], v[0]);
+  cpu_local_free(l);
+  hlo_module_free(m);
+}
+
+// Two buffers exchanged in every iteration; whatever lies where at the end, the result is there.
+static void exchanged_in_callers_memory(void **state) {
+  (void)state;
+  static _Alignas(64) float x[N], y[N];
+  hlo_module *m;
+  cpu_local *l = compile_here(
+      "HloModule t\nc { s = (s32[], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), "
+      "index=0\n n = s32[] constant(3)\n ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "b { s = (s32[], f32[600]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n"
+      " x = f32[600] get-tuple-element(s), index=1\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n r = f32[600] reverse(x), dimensions={0}\n"
+      " ROOT t = (s32[], f32[600]) tuple(j, r) }\n"
+      "ENTRY e { x = f32[600] parameter(0)\n z = s32[] constant(0)\n"
+      " t = (s32[], f32[600]) tuple(z, x)\n"
+      " w = (s32[], f32[600]) while(t), condition=c, body=b\n"
+      " ROOT y = f32[600] get-tuple-element(w), index=1 }",
+      &m);
+  for (u32 again = 0; again < 3; again++) {
+    fill(x, (float)again);
+    const void *args[] = {x};
+    void *results[] = {y};
+    explain(cpu_local_run(l, args, results));
+    for (u32 k = 0; k < N; k++) {
+      assert_float_equal(x[k], (float)(again + k), 0);
+      assert_float_equal(y[k], (float)(again + N - 1 - k), 0);
+    }
+  }
+  cpu_local_free(l);
+  hlo_module_free(m);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(control_flow),
@@ -407,6 +492,8 @@ int main(int argc, char **argv) {
       cmocka_unit_test(measures),
       cmocka_unit_test(markers),
       cmocka_unit_test(unsupported_names_the_opcode),
+      cmocka_unit_test(in_callers_memory),
+      cmocka_unit_test(exchanged_in_callers_memory),
   };
   return run_cpu_tests(argc, argv, "cpu_programs", tests, HS_COUNT(tests));
 }

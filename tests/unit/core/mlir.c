@@ -235,6 +235,17 @@ static void test_shardy(void **state) {
           "custom_call_target=\"xla.sdy.LocalToGlobalShape\", custom_call_has_side_effect=true, "
           "frontend_attributes={xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"b\\\"}>\","
           "xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@m, [{\\\"b\\\"}, {}]>]>\"}\n");
+  // what is still to be summed along axes
+  becomes(" sdy.mesh @m = <[\"a\"=2, \"b\"=4]>\n"
+          " func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{\"a\"}, "
+          "{}], unreduced={\"b\"}>}, %b: tensor<f32> {sdy.sharding = #sdy.sharding<@m, [], "
+          "unreduced={\"a\"}>}) -> tensor<8x8xf32> {\n return %a : tensor<8x8xf32> }",
+          "Arg_0 = f32[8,8]{1,0} parameter(0), sharding={devices=[2,1,4]<=[8] "
+          "last_tile_dims={unreduced}}, frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@m, "
+          "[{\\\"a\\\"}, {}], unreduced={\\\"b\\\"}>\"}\n"
+          "Arg_1 = f32[] parameter(1), sharding={devices=[4,2]<=[2,4]T(1,0) "
+          "last_tile_dims={replicated, unreduced}}, frontend_attributes={xla.sdy.sharding=\""
+          "#sdy.sharding<@m, [], unreduced={\\\"a\\\"}>\"}\n");
   // a mesh with an order of its own, and one device without axes
   becomes(" sdy.mesh @m = <[\"a\"=2, \"b\"=2], device_ids=[3, 1, 2, 0]>\n"
           " sdy.mesh @one = <[], device_ids=[2]>\n"
