@@ -1,10 +1,11 @@
 // options.c — CompileOptionsProto: how many replicas and partitions, on which devices. What says
-// how XLA compiles says nothing here.
+// how XLA compiles says nothing here, but what cannot be an option of XLA is refused.
 #include "plugin/plugin.h"
 
 #include "core/proto/wire.h"
 
-enum { BUILD_OPTIONS = 3, TUPLED = 2 };                             // of CompileOptionsProto
+enum { TUPLED = 2, BUILD_OPTIONS = 3, OVERRIDES = 7 };              // of CompileOptionsProto
+enum { NAME = 1 };                                                  // of an entry of the overrides
 enum { DEVICE = 1, REPLICAS = 4, PARTITIONS = 5, ASSIGNMENT = 9 };  // of ExecutableBuildOptions
 enum { COLUMNS = 3, IDS = 1 };  // of DeviceAssignmentProto, and of its columns
 
@@ -44,11 +45,28 @@ static pj_error *read_assignment(pb m, const pj_client *client, plug_options *o)
   return NULL;
 }
 
+// Options by name, as in XLA_FLAGS: XLA's begin with xla_.
+static pj_error *check_overrides(pb m) {
+  static const char prefix[] = "xla_";
+  enum { MOST = 80 };  // of a name in a message
+  pb_field f;
+  while (pb_next(&m, &f)) {
+    if (f.num != OVERRIDES || f.wire != 2) continue;
+    hs_str name = pb_str(f.sub, NAME);
+    if (name.n < sizeof prefix || memcmp(name.p, prefix, sizeof prefix - 1) != 0)
+      return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: No such compile option: '%.*s'",
+                       (int)HS_MIN(name.n, (size_t)MOST), name.n ? name.p : "");
+  }
+  return NULL;
+}
+
 pj_error *plug_options_read(const char *p, size_t n, const pj_client *client, plug_options *out) {
   *out = (plug_options){.replicas = 1, .partitions = 1};
   pb m = {(const u8 *)p, (const u8 *)p + n, false};
   if (n && !pb_valid(m))
     return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: the compile options are no CompileOptionsProto");
+  pj_error *bad = check_overrides(m);
+  if (bad) return bad;
   pb build = pb_sub(m, BUILD_OPTIONS);
   i64 replicas = pb_int(build, REPLICAS, 1), partitions = pb_int(build, PARTITIONS, 1);
   replicas = HS_MAX(replicas, 1);

@@ -95,7 +95,9 @@ static const hlo_sharding *found_for(hlo_module *m, const hlo_instr *i, u32 part
 
 void plug_state_result_shardings(hlo_module *m, u32 partitions) {
   hlo_instr *root = m->entry->root;
-  if (partitions < 2 || root->opcode == HLO_PARAMETER || hlo_attr_ptr(root, HLO_ATTR_SHARDING))
+  bool nothing = root->opcode == HLO_TUPLE && !root->noperands;
+  if (partitions < 2 || nothing || root->opcode == HLO_PARAMETER ||
+      hlo_attr_ptr(root, HLO_ATTR_SHARDING))
     return;
   const hlo_sharding *all = NULL;
   if (root->opcode == HLO_TUPLE) {

@@ -347,9 +347,10 @@ static bool needs_world(const hlo_module *m, bool *apart) {
       }
       if (i->opcode == HLO_CUSTOM_CALL) {
         hs_str t = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
-        if (hs_str_eq(t, HS_STR("SPMDFullToShardShape")) ||
-            hs_str_eq(t, HS_STR("xla.sdy.GlobalToLocalShape")))
-          *apart = true;
+        static const char *const ends[] = {"SPMDFullToShardShape", "SPMDShardToFullShape",
+                                           "xla.sdy.GlobalToLocalShape",
+                                           "xla.sdy.LocalToGlobalShape"};
+        for (size_t k = 0; k < HS_COUNT(ends); k++) *apart |= hs_str_eq(t, hs_str_of(ends[k]));
       }
     }
   return any;

@@ -135,6 +135,42 @@ static void groups_and_slices(void **state) {
   check_cases(groups, HS_COUNT(groups));
 }
 
+#define MESH                                                                   \
+  "HloModule m, num_partitions=4, frontend_attributes={xla.sdy.meshes=\"{m = " \
+  "#sdy.mesh<[\\\"a\\\"=2, \\\"b\\\"=2]>}\"}\n"
+#define BEGIN(axes, sharding)                                                \
+  "custom_call_target=\"xla.sdy.GlobalToLocalShape\", frontend_attributes={" \
+  "xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@m, " sharding ">]>\","  \
+  "xla.sdy.manual_axes=\"#sdy<manual_axes{" axes "}>\"}\n"
+#define END(axes, sharding)                                                  \
+  "custom_call_target=\"xla.sdy.LocalToGlobalShape\", frontend_attributes={" \
+  "xla.sdy.manual_axes=\"#sdy<manual_axes{" axes "}>\","                     \
+  "xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@m, " sharding ">]>\"}\n"
+#define A "\\\"a\\\""
+#define B "\\\"b\\\""
+
+// clang-format off
+static const device_case regions[] = {
+    {"the devices that differ in manual axes", MESH "ENTRY e {" ID "v = s32[1] reshape(i) w = "
+     "s32[2] custom-call(v), " END(B, "[{" B "}]") "ROOT g = s32[8] all-gather(w), channel_id=9, "
+     "use_global_device_ids=true, replica_groups={{0,1,2,3}}, dimensions={0} }",
+     "{0,1,0,1,2,3,2,3}"},
+    {"a sum over an axis", MESH "ENTRY e {" ID "v = s32[1] reshape(i) ROOT w = s32[2] "
+     "custom-call(v), " END(A ", " B, "[{" A "}], unreduced={" B "}") "}", "{1,5}"},
+    {"copies are added once", MESH "ENTRY e { v = s32[1] constant({4}) ROOT w = s32[1] "
+     "custom-call(v), " END(A ", " B, "[{}], unreduced={" B "}") "}", "{8}"},
+    {"addends", MESH "ENTRY e { v = s32[1] constant({7}) w = s32[1] custom-call(v), "
+     BEGIN(A ", " B, "[{}], unreduced={" B "}") "ROOT g = s32[4] all-gather(w), channel_id=9, "
+     "use_global_device_ids=true, replica_groups={{0,1,2,3}}, dimensions={0} }", "{7,0,7,0}"},
+    {"an end without a begin", MESH "ENTRY e { v = s32[1] constant({3}) ROOT w = s32[4] "
+     "custom-call(v), " END(A ", " B, "[{" A ", " B "}]") "}", "{3,3,3,3}"},
+};
+// clang-format on
+static void manual_regions(void **state) {
+  (void)state;
+  check_cases(regions, HS_COUNT(regions));
+}
+
 // clang-format off
 static const device_case transfers[] = {
     {"around a ring", PARTS(3) "ENTRY e {" ID " a = token[] after-all() rv = (s32[], u32[], "
@@ -322,9 +358,9 @@ static void together(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(together),
-                                     cmocka_unit_test(groups_and_slices),
-                                     cmocka_unit_test(sends_and_receives),
-                                     cmocka_unit_test(async_pairs), cmocka_unit_test(host_queues)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(together),       cmocka_unit_test(groups_and_slices),
+      cmocka_unit_test(manual_regions), cmocka_unit_test(sends_and_receives),
+      cmocka_unit_test(async_pairs),    cmocka_unit_test(host_queues)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
