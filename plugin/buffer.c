@@ -149,6 +149,15 @@ static pj_error *place_of(const pj_client *c, pj_device *d, pj_memory *m, pj_dev
   return *out = d, NULL;
 }
 
+// Integers of less than a byte: only the low bits of the caller's bytes are theirs (ml_dtypes of
+// NumPy leaves zeros above them); here the byte is the number.
+static void extend(hlo_dtype t, u8 *p, size_t n) {
+  int bits = hlo_dtype_bits(t);
+  if (!hlo_dtype_is_signed(t) || bits >= 8) return;
+  u8 sign = (u8)(1u << (bits - 1)), mask = (u8)((1u << bits) - 1);
+  for (size_t k = 0; k < n; k++) p[k] = (u8)(((p[k] & mask) ^ sign) - sign);
+}
+
 // Copies: what the caller has may change when this returns.
 pj_error *plug_Client_BufferFromHostBuffer(pj_from_host *a) {
   hlo_dtype t;
@@ -168,6 +177,7 @@ pj_error *plug_Client_BufferFromHostBuffer(pj_from_host *a) {
   if (n && (!a->nstrides || is_dense(size, a->rank, a->dims, a->byte_strides)))
     memcpy(b->p, a->data, n);
   else if (n) gather(b->p, a->data, size, a->rank, a->dims, a->byte_strides);
+  extend(t, b->p, n);
   a->buffer = plug_buffer_new(d, t, (u32)a->rank, a->dims, b);
   a->done = plug_event(NULL);
   return NULL;

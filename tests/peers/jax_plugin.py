@@ -66,6 +66,7 @@ def functions():
     same("random bits", lambda: jax.random.bits(jax.random.PRNGKey(3), (7,)))
     same("random normal", lambda: jax.random.normal(jax.random.PRNGKey(3), (7,)))
     same("integers", lambda a: (a // 3, a % 3, a << 2, ~a, a.astype(jnp.int8)), np.arange(-5, 9, dtype=np.int32))
+    same("s4 from NumPy", lambda a: a.astype(jnp.int8) * 3, np.array([1, -2, 7, -8], dtype=jnp.int4))
     same("bf16", lambda a: (a.astype(jnp.bfloat16) * 3).astype(jnp.float32), x, tolerance=1e-2)
     same("special functions", lambda a: (lax.erf(a), lax.lgamma(abs(a) + 1), lax.digamma(abs(a) + 1), jnp.arcsinh(a)), x, tolerance=1e-4)
     same("linear algebra", lambda a: (jnp.linalg.cholesky(a @ a.T + 4 * jnp.eye(4)), jnp.linalg.solve(a @ a.T + jnp.eye(4), a)), x, tolerance=1e-3)
