@@ -110,8 +110,6 @@ static void convolutions(void **st) {
                 "dim_labels=b01f_01io->b01f }"));
 }
 
-// Large enough to be cut into pieces: along the batch, along the features of the result, each with
-// a rest that is smaller; the three directions, mirrored filters, images in other orders.
 // From one feature to one: the kernels of the emitter, along the places of the result.
 static void thin_convolutions(void **st) {
   (void)st;
@@ -144,6 +142,8 @@ static void thin_convolutions(void **st) {
   }
 }
 
+// Large enough to be cut into pieces: along the batch, along the features of the result, each with
+// a rest that is smaller; the three directions, mirrored filters, images in other orders.
 static void cut_convolutions(void **st) {
   (void)st;
   static const struct {
