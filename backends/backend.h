@@ -24,6 +24,13 @@ typedef enum backend_malloc {
   BACKEND_MALLOC_TUNED,    // large blocks stay with the process
 } backend_malloc;
 
+// Whether NVIDIA's libraries compute what they can (docs/GPU.md).
+typedef enum backend_libraries {
+  BACKEND_LIBRARIES_AUTO,  // what is large enough, where they are found and faster
+  BACKEND_LIBRARIES_ON,    // all that they do; it is an error when one is not found
+  BACKEND_LIBRARIES_OFF,
+} backend_libraries;
+
 typedef struct backend_options {
   // whose processes compile and run; borrowed, outlives the program. NULL: the program gets a
   // context of its own, with processes that end when it is released
@@ -54,7 +61,8 @@ typedef struct backend_options {
   // the one that is here; for gpu-emulated an H200
   const char *device;
   const char *driver;  // gpu: path of the CUDA driver's library; NULL: the one that is installed
-  bool one_device;     // interp, cpu: run as the only device, whatever the module says
+  backend_libraries libraries;  // gpu
+  bool one_device;              // interp, cpu: run as the only device, whatever the module says
   // cpu: products are rounded before they are added; otherwise both may be one fused operation, as
   // XLA:CPU compiles them
   bool no_contract;

@@ -109,8 +109,8 @@ const char *cpu_step_kind_text(const cpu_step *s) {
 }
 
 // The answer: times, sizes, and the table of kernels.
-static void answer(const request *q, const cpu_program *p,
-                   const char *(*step_text)(const cpu_step *), hs_buf *reply) {
+static void answer(const request *q, const served *s, hs_buf *reply) {
+  const cpu_program *p = s->p;
   wire_put_f64(reply, (double)(hs_now_ns() - q->t0) / 1e6);
   wire_put_f64(reply, serve_cpu_ms() - q->cpu0);
   wire_put_i64(reply, serve_peak_rss(false));
@@ -122,7 +122,7 @@ static void answer(const request *q, const cpu_program *p,
   wire_put_u32(reply, (u32)p->kernels.n);
   for (size_t k = 0; k < p->kernels.n; k++) {
     wire_put_str(reply, p->kernels.v[k]->instr->name);
-    wire_put_str(reply, step_text(p->kernels.v[k]));
+    wire_put_str(reply, s->kind->step_text(s, p->kernels.v[k]));
     hlo_cost cost = hlo_cost_instr(p->kernels.v[k]->instr);
     wire_put_f64(reply, cost.flops);
     wire_put_f64(reply, cost.bytes_read + cost.bytes_written);
@@ -142,7 +142,7 @@ static hs_status build(served *s, const void *options, wire_reader *r, const ser
   st = s->kind->build(s, &q.options, options);
   cpu_par_end();
   HS_TRY(st);
-  answer(&q, s->p, s->kind->step_text, reply);
+  answer(&q, s, reply);
   return HS_GOOD;
 }
 
@@ -329,11 +329,16 @@ static hs_status cpu_dump(served *s, const char *what, hs_buf *out) {
   return out->n ? HS_GOOD : hs_fail(HS_E_USAGE, "nothing to dump called %s", what);
 }
 
+static const char *step_text(const served *s, const cpu_step *x) {
+  (void)s;
+  return cpu_step_kind_text(x);
+}
+
 hs_status cpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds,
                             hs_buf *reply) {
   static const served_kind kind = {
       .build = cpu_build,
-      .step_text = cpu_step_kind_text,
+      .step_text = step_text,
       .free = cpu_free,
       .ready = cpu_ready,
       .place = cpu_place_argument,

@@ -24,9 +24,10 @@ typedef struct served {
 struct served_kind {
   // Lowers m: sets p and own. options: what the request began with (serve_compile).
   hs_status (*build)(served *, const cpu_lower_options *, const void *options);
-  const char *(*step_text)(const cpu_step *);  // "row-reduce", "sort (radix)", "evaluator"
-  void (*free)(served *);                      // p and own, after an error of build too
-  hs_status (*ready)(const served *);          // whether it can run here
+  // "row-reduce", "sort (radix)", "evaluator"
+  const char *(*step_text)(const served *, const cpu_step *);
+  void (*free)(served *);              // p and own, after an error of build too
+  hs_status (*ready)(const served *);  // whether it can run here
   // An argument's or result's leaf from or to its row-major bytes.
   hs_status (*place)(served *, u32 arg, const char *from);
   hs_status (*placed)(served *);  // waits until all arguments are there; or NULL

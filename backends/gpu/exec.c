@@ -75,7 +75,7 @@ static hs_status launch_one(gpu_program *g, cuda_function *f, u32 blocks, u32 th
       what);
 }
 
-static hs_status launch(gpu_program *g, const cpu_step *s) {
+hs_status gpu_launch(gpu_program *g, const cpu_step *s) {
   const gpu_kernel *x = &g->kernels[s->kernel_index];
   for (u32 k = 0; k < x->k->nupdates; k++) {
     u32 out = s->vals[s->nin + x->k->updates[k].out], in = s->vals[x->k->updates[k].in];
@@ -202,7 +202,9 @@ static hs_status run_step(gpu_program *g, cpu_step *s) {
   if (s->kind == CPU_STEP_WHILE) return run_while(g, s);
   if (s->kind == CPU_STEP_COND) return run_conditional(g, s);
   if (g->probes) HS_TRY(gpu_probe_begin(g, s->kernel_index));
-  HS_TRY(s->device ? launch(g, s) : run_on_host(g, s));
+  gpu_call *call = g->kernels[s->kernel_index].call;
+  if (gpu_call_chosen(call)) HS_TRY(gpu_call_run(g, s, call));
+  else HS_TRY(s->device ? gpu_launch(g, s) : run_on_host(g, s));
   return g->probes ? gpu_probe_end(g) : HS_GOOD;
 }
 

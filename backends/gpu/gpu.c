@@ -54,6 +54,7 @@ static hs_status describe(const backend_options *o, bool emulated, bool load, hs
   wire_put_u32(request, emulated);
   wire_put_u32(request, load && !o->plan_only);
   wire_put_u32(request, t ? t->sm : 0);
+  wire_put_u32(request, emulated ? BACKEND_LIBRARIES_OFF : o->libraries);
   wire_put_str(request, o->driver && !emulated ? o->driver : "");
   return HS_GOOD;
 }

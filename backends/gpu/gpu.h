@@ -6,6 +6,7 @@
 //   emu/       the emulator: the same functions on this CPU (a room of its own)
 //   device.c   an open device: context, stream, transfers through pinned memory
 //   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
+//   library.h  steps that NVIDIA's libraries compute: product.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   record.c   times of single kernels
 //   serve.c    the request handlers
@@ -26,6 +27,9 @@
 
 #define GPU_ALIGN ((size_t)256)  // of every buffer in device memory
 
+typedef struct gpu_blas gpu_blas;
+typedef struct gpu_call gpu_call;
+
 // ---- device.c -----------------------------------------------------------------------------------
 typedef struct gpu_device {
   cuda_driver d;
@@ -40,6 +44,7 @@ typedef struct gpu_device {
   char *pinned;
   cuda_event *free_again[2];  // of each half
   bool failed;                // by an error that the process does not survive
+  gpu_blas *blas;             // cuBLASLt, or why it cannot be used; NULL: nobody asked yet
 } gpu_device;
 // The subject of the error that the process has another device open: a new process has not.
 #define GPU_OTHER_DRIVER "another driver"
@@ -59,6 +64,7 @@ hs_status gpu_download(gpu_device *, void *to, cuda_ptr from, size_t n);
 // A step's kernel as the device has it.
 typedef struct gpu_kernel {
   const emit_gpu_kernel *k;  // NULL: the step runs on the host
+  gpu_call *call;            // of a library, which does the same; NULL: there is none
   cuda_function *before[EMIT_GPU_SUFFIXES], *main, *finish;
 } gpu_kernel;
 
@@ -76,6 +82,7 @@ typedef struct gpu_program {
   hs_arena arena;
   emit_gpu_unit *unit;
   u32 sm;
+  backend_libraries libraries;
   // what follows is there when it was loaded onto a device
   gpu_device *dev;
   cuda_module *module;
@@ -101,13 +108,27 @@ typedef struct gpu_options {
   bool emulated;       // the device is the emulator
   const char *driver;  // path of the library; NULL: the installed one
   u32 sm;              // 0: the device's own
+  backend_libraries libraries;
 } gpu_options;
 // Lowers, compiles and, if asked to, loads. The module outlives it. E_UNSUPPORTED, E_DEVICE, ...
 hs_status gpu_program_new(const hlo_module *, const cpu_lower_options *, const gpu_options *,
                           gpu_program **out);
 void gpu_program_free(gpu_program *);  // NULL is fine
-// "row-reduce", or "host: sort (radix)".
-const char *gpu_step_kind(const cpu_step *);
+// "row-reduce", "cuBLASLt (algorithm 21)", or "host: sort (radix)".
+const char *gpu_step_kind(const gpu_program *, const cpu_step *);
+
+// ---- library.c ----------------------------------------------------------------------------------
+// Bytes of workspace that a library wants for the instruction; -1: none computes it. Opens the
+// library when it is first needed. An error only where libraries are insisted on.
+hs_status gpu_library_wants(gpu_program *, const hlo_instr *, i64 *workspace);
+// Of a loaded program, before it runs: chooses an algorithm for each of its dots, or our kernel.
+// What is in its memory, constants aside, is lost.
+hs_status gpu_library_prepare(gpu_program *);
+hs_status gpu_call_run(gpu_program *, const cpu_step *, gpu_call *);
+bool gpu_call_chosen(const gpu_call *);                // and not our kernel; NULL is fine
+const char *gpu_call_text(const gpu_call *);           // "cuBLASLt (algorithm 21)", of a chosen one
+void gpu_library_dump(const gpu_program *, hs_buf *);  // for `dump schedule`
+void gpu_call_free(gpu_call *);                        // NULL is fine
 
 // ---- exec.c -------------------------------------------------------------------------------------
 // Looks for parts that can be recorded, and makes room for steps on the host.
@@ -118,6 +139,8 @@ hs_status gpu_exec_run(gpu_program *);
 // The same between two events: the time on the device, ms.
 hs_status gpu_exec_time(gpu_program *, double *ms);
 cuda_ptr gpu_address(const gpu_program *, u32 value);
+// The step by our kernel, whatever was chosen for it.
+hs_status gpu_launch(gpu_program *, const cpu_step *);
 
 // ---- record.c -----------------------------------------------------------------------------------
 // Called around every kernel of a run in which single kernels are timed: one of gpu_exec_time.

@@ -25,12 +25,14 @@ static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
     return HS_GOOD;
   }
   HS_TRY(st);
+  i64 workspace;
+  HS_TRY(gpu_library_wants(g, i, &workspace));
   emit_kernel *e = HS_NEW(&g->arena, emit_kernel);
   *e = (emit_kernel){.instr = i,
                      .kind = k->kind,
                      .chunks = k->grid + k->nbefore,
                      .finish_chunks = k->finish_grid,
-                     .scratch_bytes = k->scratch_bytes,
+                     .scratch_bytes = HS_MAX(k->scratch_bytes, workspace),
                      .nupdates = k->nupdates,
                      .updates = k->updates};
   s->kernel = e;
@@ -38,8 +40,10 @@ static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
   return HS_GOOD;
 }
 
-const char *gpu_step_kind(const cpu_step *s) {
+const char *gpu_step_kind(const gpu_program *g, const cpu_step *s) {
   static _Thread_local char text[96];
+  const gpu_call *c = g->kernels ? g->kernels[s->kernel_index].call : NULL;
+  if (gpu_call_chosen(c)) return gpu_call_text(c);
   if (s->device) return emit_kind_name(s->kernel->kind);
   (void)snprintf(text, sizeof text, "host: %s", cpu_step_kind_text(s));
   return text;
@@ -140,7 +144,8 @@ static hs_status allocate(gpu_program *g) {
 static hs_status load(gpu_program *g) {
   HS_TRY(find_functions(g));
   HS_TRY(allocate(g));
-  return gpu_exec_prepare(g);
+  HS_TRY(gpu_exec_prepare(g));
+  return gpu_library_prepare(g);
 }
 
 // ---- programs -----------------------------------------------------------------------------------
@@ -148,6 +153,7 @@ static hs_status load(gpu_program *g) {
 static hs_status make(gpu_program *g, const hlo_module *m, const cpu_lower_options *lower,
                       const gpu_options *o) {
   if (o->load) HS_TRY(gpu_device_get(o->emulated, o->driver, &g->dev));
+  g->libraries = o->libraries;
   g->sm = o->sm ? o->sm : g->dev ? g->dev->sm : 90;
   if (g->dev && !g->dev->bitcode && g->sm != g->dev->sm) g->dev = NULL;  // compiled for another one
   const emit_gpu_options eo = {.sm = g->sm, .contract = !lower->no_contract};
@@ -185,6 +191,7 @@ static void unload(gpu_program *g) {
   (void)d->stream_wait(g->dev->stream);
   for (i32 k = 0; g->segments && k < g->p->npos; k++) free_segment(g, &g->segments[k]);
   free_segment(g, &g->whole);
+  for (size_t k = 0; g->kernels && k < g->p->kernels.n; k++) gpu_call_free(g->kernels[k].call);
   if (g->memory) (void)d->free(g->memory);
   if (g->host) (void)d->host_free(g->host);
   if (g->predicate) (void)d->host_free(g->predicate);

@@ -17,6 +17,10 @@ static hs_status build(served *s, const cpu_lower_options *o, const void *option
   return HS_GOOD;
 }
 
+static const char *step_text(const served *s, const cpu_step *x) {
+  return gpu_step_kind(s->own, x);
+}
+
 static void free_program(served *s) { gpu_program_free(s->own); }
 
 static hs_status ready(const served *s) {
@@ -81,6 +85,7 @@ static void dump_segments(const gpu_program *g, hs_buf *out) {
   for (i32 k = 0; g->segments && k < g->p->npos; k++) n += g->segments[k].n > 0;
   if (g->whole.n) hs_buf_puts(out, "recorded as one launch sequence\n");
   else hs_buf_printf(out, "%u recorded launch sequences\n", n);
+  gpu_library_dump(g, out);
 }
 
 static hs_status dump(served *s, const char *what, hs_buf *out) {
@@ -94,7 +99,7 @@ hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
                             hs_buf *reply) {
   static const served_kind kind = {
       .build = build,
-      .step_text = gpu_step_kind,
+      .step_text = step_text,
       .free = free_program,
       .ready = ready,
       .place = place_argument,
@@ -109,6 +114,7 @@ hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
   gpu_options o = {.emulated = wire_get_u32(&r)};
   o.load = wire_get_u32(&r);
   o.sm = wire_get_u32(&r);
+  o.libraries = (backend_libraries)wire_get_u32(&r);
   hs_str driver = wire_get_str(&r);
   char *path = driver.n ? hs_format("%.*s", (int)driver.n, driver.p) : NULL;
   o.driver = path;

@@ -103,6 +103,7 @@ backend_options repl_backend_options(const repl_session *s) {
                            .python = s->python,
                            .malloc = s->set.jax_malloc,
                            .no_contract = !s->set.contract,
+                           .libraries = s->set.gpu_libraries,
                            .target = s->plugin_target,
                            .device =
                                s->target && s->target->family == PROF_GPU ? s->target->name : NULL,
@@ -126,7 +127,7 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
       x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
       x->fill_key == key && x->backend_only == o->backend_only &&
       x->plugin_epoch == c->s->plugin_epoch && x->malloc == o->malloc &&
-      x->no_contract == o->no_contract)
+      x->no_contract == o->no_contract && x->libraries == o->libraries)
     return HS_GOOD;
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, insist, &m));
@@ -147,7 +148,8 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
                   .fill_key = key,
                   .plugin_epoch = c->s->plugin_epoch,
                   .malloc = o->malloc,
-                  .no_contract = o->no_contract};
+                  .no_contract = o->no_contract,
+                  .libraries = o->libraries};
   return HS_GOOD;
 }
 

@@ -51,6 +51,7 @@ typedef struct repl_exe {
   hlo_module *m;
   u32 version;
   bool per_instruction, backend_only, no_contract;
+  backend_libraries libraries;
   u32 threads;
   u64 fill_key;      // how elided constants were filled
   u64 plugin_epoch;  // plug-in and flags as they were
@@ -139,6 +140,7 @@ typedef struct repl_settings {
   double memory_limit;  // bytes that the session or a run may use; 0: what the machine has
   double load_limit;    // bytes of one file, unpacked; 0: hs_load_limit_default
   sandbox_mode sandbox;
+  backend_libraries gpu_libraries;
   char gpu_driver[240];  // path of the CUDA driver's library; "": the installed one
   char capture[120];     // instructions whose values every run keeps; "": none
 } repl_settings;

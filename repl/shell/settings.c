@@ -17,7 +17,8 @@ typedef enum setting_kind {
   SET_ELIDED,
   SET_VINTAGE,
   SET_MALLOC,
-  SET_SANDBOX
+  SET_SANDBOX,
+  SET_LIBRARIES
 } setting_kind;
 typedef struct setting {
   const char *name;
@@ -36,12 +37,14 @@ static const char *const vintage_words[] = {
     NULL};
 static const char *const malloc_words[] = {"best", "default", "tuned", NULL};  // backend_malloc
 static const char *const sandbox_words[] = {"auto", "on", "off", NULL};        // sandbox_mode
+static const char *const libraries_words[] = {"auto", "on", "off", NULL};      // backend_libraries
 static const char *const *words_of(setting_kind k) {
-  return k == SET_ELIDED    ? elided_words
-         : k == SET_VINTAGE ? vintage_words
-         : k == SET_MALLOC  ? malloc_words
-         : k == SET_SANDBOX ? sandbox_words
-                            : NULL;
+  return k == SET_ELIDED      ? elided_words
+         : k == SET_VINTAGE   ? vintage_words
+         : k == SET_MALLOC    ? malloc_words
+         : k == SET_SANDBOX   ? sandbox_words
+         : k == SET_LIBRARIES ? libraries_words
+                              : NULL;
 }
 static const setting settings[] = {
     {"threads", SET_U32, AT(threads), 0, 4096, "threads of compiled code; 0: all cores"},
@@ -74,6 +77,8 @@ static const setting settings[] = {
      "instructions whose values every run keeps: a glob such as dot.*; off: none"},
     {"gpu.driver", SET_TEXT, AT(gpu_driver), 0, sizeof((repl_settings *)0)->gpu_driver,
      "path of the CUDA driver's library for backend gpu; off: the installed one"},
+    {"gpu.libraries", SET_LIBRARIES, AT(gpu_libraries), 0, 0,
+     "NVIDIA's libraries (cuBLASLt) in backend gpu: auto (where faster than our kernels), on, off"},
     {"jax.malloc", SET_MALLOC, AT(jax_malloc), 0, 0,
      "how the process of backend jax allocates; best: what is faster on the program"},
     {"infer", SET_BOOL, AT(infer), 0, 1,
@@ -94,7 +99,8 @@ const char *repl_setting_words(u32 k) {
   case SET_ELIDED: return "ask|random|zeros";
   case SET_VINTAGE: return vintages + 1;
   case SET_MALLOC: return "best|default|tuned";
-  case SET_SANDBOX: return "auto|on|off";
+  case SET_SANDBOX:
+  case SET_LIBRARIES: return "auto|on|off";
   case SET_U32:
   case SET_U64:
   case SET_NUMBER:
@@ -116,6 +122,7 @@ void repl_setting_text(const repl_session *s, u32 k, char out[40]) {
   case SET_VINTAGE:
   case SET_MALLOC:
   case SET_SANDBOX:
+  case SET_LIBRARIES:
     snprintf(out, 40, "%s", words_of(t->kind)[*(const u32 *)(const void *)p]);
     break;
   }

@@ -60,6 +60,9 @@ const char *plugin_fake_cuda(const char *mode) {
 const char *plugin_fake_cupti(const char *mode) {
   return as_mode("libfake_cupti", mode, "short", "cuptiActivityFlushAll");
 }
+const char *plugin_fake_cublaslt(const char *mode) {
+  return as_mode("libfake_cublaslt", mode, "missing", "cublasLtMatmul");
+}
 
 const char plugin_fused_parts[] =
     "HloModule parts, num_partitions=2\n"

@@ -1,0 +1,71 @@
+// headers.c — compiled, never run: what backends/gpu/cuda says of NVIDIA's libraries is what
+// their own headers say: numbers, structures, and what functions take (tests/cuda_headers.sh).
+#include <cublasLt.h>
+
+#include "backends/gpu/cuda/cublaslt.h"
+
+#define BLAS_NUMBER(name, theirs, value) \
+  _Static_assert((long)(theirs) == (value), #theirs " has another number");
+#include "backends/gpu/cuda/cublaslt_numbers.def"
+#undef BLAS_NUMBER
+
+#define BLAS_ERROR(number, name, code, advice) ERROR_##name(number)
+#define SAME_ERROR(name, number) \
+  _Static_assert((int)CUBLAS_STATUS_##name == (number), #name " has another number");
+#define ERROR_NOT_INITIALIZED(n) SAME_ERROR(NOT_INITIALIZED, n)
+#define ERROR_ALLOC_FAILED(n) SAME_ERROR(ALLOC_FAILED, n)
+#define ERROR_INVALID_VALUE(n) SAME_ERROR(INVALID_VALUE, n)
+#define ERROR_ARCH_MISMATCH(n) SAME_ERROR(ARCH_MISMATCH, n)
+#define ERROR_MAPPING_ERROR(n) SAME_ERROR(MAPPING_ERROR, n)
+#define ERROR_EXECUTION_FAILED(n) SAME_ERROR(EXECUTION_FAILED, n)
+#define ERROR_INTERNAL_ERROR(n) SAME_ERROR(INTERNAL_ERROR, n)
+#define ERROR_NOT_SUPPORTED(n) SAME_ERROR(NOT_SUPPORTED, n)
+#define ERROR_LICENSE_ERROR(n) SAME_ERROR(LICENSE_ERROR, n)
+#define ERROR_UNKNOWN(n)  // ours, for all others
+#include "backends/gpu/cuda/cublaslt_errors.def"
+#undef BLAS_ERROR
+
+#define SAME_PLACE(ours, theirs)                                                 \
+  _Static_assert(offsetof(blas_choice, ours) ==                                  \
+                         offsetof(cublasLtMatmulHeuristicResult_t, theirs) &&    \
+                     sizeof(((blas_choice *)0)->ours) ==                         \
+                         sizeof(((cublasLtMatmulHeuristicResult_t *)0)->theirs), \
+                 "blas_choice is laid out otherwise")
+SAME_PLACE(algorithm, algo);
+SAME_PLACE(workspace_bytes, workspaceSize);
+SAME_PLACE(state, state);
+SAME_PLACE(waves, wavesCount);
+SAME_PLACE(reserved, reserved);
+_Static_assert(sizeof(blas_choice) == sizeof(cublasLtMatmulHeuristicResult_t) &&
+                   sizeof(blas_algorithm) == sizeof(cublasLtMatmulAlgo_t),
+               "structures are as large");
+_Static_assert(CUBLAS_VERSION >= BLAS_OLDEST && CUBLAS_VERSION < BLAS_TOO_NEW,
+               "the toolkit's version is one that is taken");
+
+// The functions are there, and those with numbers among their arguments take what we pass.
+static inline void functions_exist(const void **out) {
+#define BLAS_FN(field, symbol, need, args) *out++ = (const void *)(size_t)symbol;
+#include "backends/gpu/cuda/cublaslt.def"
+#undef BLAS_FN
+}
+static inline void arguments(void) {
+  cublasStatus_t (*layout_new)(cublasLtMatrixLayout_t *, cudaDataType, u64, u64, i64) =
+      cublasLtMatrixLayoutCreate;
+  cublasStatus_t (*desc_set)(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void *,
+                             size_t) = cublasLtMatmulDescSetAttribute;
+  cublasStatus_t (*heuristic)(
+      cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
+      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
+      cublasLtMatmulHeuristicResult_t *, int *) = cublasLtMatmulAlgoGetHeuristic;
+  cublasStatus_t (*multiply)(cublasLtHandle_t, cublasLtMatmulDesc_t, const void *, const void *,
+                             cublasLtMatrixLayout_t, const void *, cublasLtMatrixLayout_t,
+                             const void *, const void *, cublasLtMatrixLayout_t, void *,
+                             cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t *, void *, size_t,
+                             cudaStream_t) = cublasLtMatmul;
+  size_t (*version)(void) = cublasLtGetVersion;
+  (void)layout_new, (void)desc_set, (void)heuristic, (void)multiply, (void)version;
+}
+_Static_assert(sizeof(cublasStatus_t) == sizeof(blas_result) &&
+                   sizeof(cudaDataType) == sizeof(int) &&
+                   sizeof(cublasComputeType_t) == sizeof(int) && sizeof(cuda_ptr) == sizeof(void *),
+               "enumerations are ints, addresses are pointers");

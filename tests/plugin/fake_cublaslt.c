@@ -1,0 +1,311 @@
+// fake_cublaslt.c — a cuBLASLt of our own for tests: multiplies in the emulated device's memory,
+// and misbehaves on request.
+//
+// It is as strict as the library's documentation allows it to be: types that go together, sizes
+// of attributes, leading dimensions, strides of batches that do not overlap, alignment, memory
+// that was allocated, an algorithm that its heuristic has named for these very descriptors. What
+// breaks a rule answers INVALID_VALUE and says on stderr which. Products are computed when the
+// stream comes to them, so they are part of what is recorded.
+//
+// What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
+//   ok           three algorithms, of which number 2 is the fastest
+//   old, new     says version 10.2, 14.0
+//   unsupported  its heuristic knows nothing
+//   nomemory     does not start for want of memory
+//   failing      every product fails
+//   fussy        algorithms 1 and 2 fail
+//   slow         all algorithms are slow
+//   missing      has no cublasLtMatmul (the test renames it in its copy)
+#include "backends/gpu/cuda/cublaslt.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backends/gpu/emu/api_state.h"
+#include "core/types/literal.h"
+
+enum { ALGORITHMS = 3, FASTEST = 2, SMALL_WORKSPACE = 4096, ALIGN = 16 };
+#define EXPORT __attribute__((visibility("default")))
+
+struct blas_handle {
+  bool open;
+};
+struct blas_desc {
+  int compute, scale;
+  i32 turn[2];
+};
+struct blas_layout {
+  int type;
+  i32 batch;
+  u64 rows, columns;
+  i64 leading, batch_stride;
+};
+struct blas_preference {
+  size_t workspace;
+};
+
+static bool is(const char *mode) {
+  Dl_info i;
+  const char *dash = NULL;
+  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
+  size_t n = dash ? strcspn(dash + 1, ".") : 0;
+  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
+}
+
+static blas_result broken(const char *rule) {
+  (void)fprintf(stderr, "fake_cublaslt: %s\n", rule);
+  return BLAS_INVALID_VALUE;
+}
+#define RULE(x) \
+  if (!(x)) return broken(#x)
+
+// ---- descriptors --------------------------------------------------------------------------------
+EXPORT size_t cublasLtGetVersion(void);
+size_t cublasLtGetVersion(void) { return is("old") ? 10200 : is("new") ? 140000 : 130100; }
+
+#define BLAS_FN(field, symbol, need, args) EXPORT blas_result symbol args;
+#include "backends/gpu/cuda/cublaslt.def"
+#undef BLAS_FN
+
+blas_result cublasLtCreate(blas_handle **handle) {
+  if (is("nomemory")) return BLAS_ALLOC_FAILED;
+  *handle = calloc(1, sizeof **handle);
+  (*handle)->open = true;
+  return BLAS_OK;
+}
+
+blas_result cublasLtDestroy(blas_handle *handle) { return free(handle), BLAS_OK; }
+
+blas_result cublasLtMatmulDescCreate(blas_desc **desc, int compute, int scale) {
+  bool known = (scale == BLAS_F32 && (compute == BLAS_BY_F32 || compute == BLAS_BY_TF32)) ||
+               (scale == BLAS_F64 && compute == BLAS_BY_F64) ||
+               (scale == BLAS_S32 && compute == BLAS_BY_S32);
+  RULE(known);
+  *desc = calloc(1, sizeof **desc);
+  **desc = (blas_desc){.compute = compute, .scale = scale};
+  return BLAS_OK;
+}
+
+blas_result cublasLtMatmulDescSetAttribute(blas_desc *d, int attribute, const void *value,
+                                           size_t bytes) {
+  RULE(attribute == BLAS_DESC_TURN_A || attribute == BLAS_DESC_TURN_B);
+  RULE(bytes == sizeof(i32));
+  i32 *to = &d->turn[attribute == BLAS_DESC_TURN_B];
+  memcpy(to, value, sizeof *to);
+  RULE(*to == BLAS_OP_PLAIN || *to == BLAS_OP_TURNED);
+  return BLAS_OK;
+}
+
+blas_result cublasLtMatmulDescDestroy(blas_desc *d) { return free(d), BLAS_OK; }
+
+blas_result cublasLtMatrixLayoutCreate(blas_layout **l, int type, u64 rows, u64 columns,
+                                       i64 leading) {
+  RULE(rows > 0 && columns > 0 && leading >= (i64)rows);
+  *l = calloc(1, sizeof **l);
+  **l =
+      (blas_layout){.type = type, .batch = 1, .rows = rows, .columns = columns, .leading = leading};
+  return BLAS_OK;
+}
+
+blas_result cublasLtMatrixLayoutSetAttribute(blas_layout *l, int attribute, const void *value,
+                                             size_t bytes) {
+  if (attribute == BLAS_LAYOUT_BATCH) {
+    RULE(bytes == sizeof l->batch);
+    memcpy(&l->batch, value, bytes);
+    RULE(l->batch > 0);
+    return BLAS_OK;
+  }
+  RULE(attribute == BLAS_LAYOUT_STRIDE && bytes == sizeof l->batch_stride);
+  memcpy(&l->batch_stride, value, bytes);
+  return BLAS_OK;
+}
+
+blas_result cublasLtMatrixLayoutDestroy(blas_layout *l) { return free(l), BLAS_OK; }
+
+blas_result cublasLtMatmulPreferenceCreate(blas_preference **p) {
+  *p = calloc(1, sizeof **p);
+  return BLAS_OK;
+}
+
+blas_result cublasLtMatmulPreferenceSetAttribute(blas_preference *p, int attribute,
+                                                 const void *value, size_t bytes) {
+  RULE(attribute == BLAS_PREFER_WORKSPACE && bytes == sizeof(u64));
+  memcpy(&p->workspace, value, bytes);
+  return BLAS_OK;
+}
+
+blas_result cublasLtMatmulPreferenceDestroy(blas_preference *p) { return free(p), BLAS_OK; }
+
+// ---- rules of a product -------------------------------------------------------------------------
+static const struct {
+  int number;
+  hlo_dtype type;
+} types[] = {{BLAS_F32, HLO_F32},           {BLAS_F64, HLO_F64},      {BLAS_F16, HLO_F16},
+             {BLAS_BF16, HLO_BF16},         {BLAS_S8, HLO_S8},        {BLAS_S32, HLO_S32},
+             {BLAS_F8E4M3FN, HLO_F8E4M3FN}, {BLAS_F8E5M2, HLO_F8E5M2}};
+
+static hlo_dtype type_of(const blas_layout *l) {
+  for (size_t k = 0; k < HS_COUNT(types); k++)
+    if (types[k].number == l->type) return types[k].type;
+  return HLO_DT_INVALID;
+}
+
+static bool is_f8(const blas_layout *l) {
+  return l->type == BLAS_F8E4M3FN || l->type == BLAS_F8E5M2;
+}
+
+static bool go_together(const blas_desc *x, const blas_layout *a, const blas_layout *b,
+                        const blas_layout *d) {
+  bool half = a->type == BLAS_F16 || a->type == BLAS_BF16;
+  if (x->compute == BLAS_BY_F64)
+    return a->type == BLAS_F64 && b->type == BLAS_F64 && d->type == a->type;
+  if (x->compute == BLAS_BY_S32)
+    return a->type == BLAS_S8 && b->type == BLAS_S8 && d->type == BLAS_S32;
+  if (is_f8(a) && is_f8(b))
+    return !(a->type == BLAS_F8E5M2 && b->type == BLAS_F8E5M2) &&
+           (d->type == BLAS_F32 || d->type == BLAS_F16 || d->type == BLAS_BF16);
+  return a->type == b->type && (half || a->type == BLAS_F32) &&
+         (d->type == a->type || d->type == BLAS_F32);
+}
+
+static bool is_multiple(const blas_layout *l, i64 of) {
+  return (i64)l->rows % of == 0 && l->leading % of == 0 && l->batch_stride % of == 0;
+}
+
+static blas_result check(const blas_desc *x, const blas_layout *a, const blas_layout *b,
+                         const blas_layout *c, const blas_layout *d) {
+  u64 a_rows = x->turn[0] ? a->columns : a->rows, a_columns = x->turn[0] ? a->rows : a->columns,
+      b_rows = x->turn[1] ? b->columns : b->rows, b_columns = x->turn[1] ? b->rows : b->columns;
+  RULE(a_rows == d->rows && b_columns == d->columns && a_columns == b_rows);
+  RULE(c->type == d->type && c->rows == d->rows && c->columns == d->columns);
+  RULE(a->batch == d->batch && b->batch == d->batch && c->batch == d->batch);
+  RULE(go_together(x, a, b, d));
+  RULE(d->batch == 1 || d->batch_stride != 0);
+  RULE(d->batch == 1 || d->leading >= (i64)d->rows + (d->batch - 1) * d->batch_stride ||
+       d->batch_stride >= d->leading * (i64)(d->columns - 1) + (i64)d->rows);
+  if (a->type == BLAS_S8) RULE(is_multiple(a, 4) && is_multiple(b, 4) && is_multiple(d, 4));
+  if (is_f8(a)) RULE(x->turn[0] == BLAS_OP_TURNED && x->turn[1] == BLAS_OP_PLAIN);
+  if (is_f8(a)) RULE(is_multiple(a, 16) && is_multiple(b, 16) && is_multiple(d, 16));
+  return BLAS_OK;
+}
+
+// ---- algorithms ---------------------------------------------------------------------------------
+static u64 mark_of(const blas_desc *x, const blas_layout *a, const blas_layout *b,
+                   const blas_layout *d) {
+  u64 h = hs_hash_bytes(x, sizeof *x, 0);
+  h = hs_hash_bytes(a, sizeof *a, h);
+  h = hs_hash_bytes(b, sizeof *b, h);
+  return hs_hash_bytes(d, sizeof *d, h);
+}
+
+static size_t workspace_of(u64 algorithm) { return algorithm == 1 ? 0 : SMALL_WORKSPACE; }
+
+blas_result cublasLtMatmulAlgoGetHeuristic(blas_handle *handle, blas_desc *x, blas_layout *a,
+                                           blas_layout *b, blas_layout *c, blas_layout *d,
+                                           blas_preference *p, int asked, blas_choice *out,
+                                           int *found) {
+  RULE(handle && handle->open && asked > 0);
+  *found = 0;
+  if (is("unsupported")) return BLAS_NOT_SUPPORTED;
+  blas_result r = check(x, a, b, c, d);
+  for (u64 k = 1; r == BLAS_OK && k <= ALGORITHMS && *found < asked; k++)
+    if (workspace_of(k) <= p->workspace)
+      out[(*found)++] = (blas_choice){
+          .algorithm = {{k, mark_of(x, a, b, d)}}, .workspace_bytes = workspace_of(k), .waves = 1};
+  return r;
+}
+
+blas_result cublasLtMatmulAlgoConfigGetAttribute(const blas_algorithm *x, int attribute,
+                                                 void *value, size_t bytes, size_t *written) {
+  RULE(bytes == sizeof(u32));
+  u32 v = attribute == BLAS_ALGORITHM_ID       ? (u32)x->data[0]
+          : attribute == BLAS_ALGORITHM_TILE   ? 10 + (u32)x->data[0]
+          : attribute == BLAS_ALGORITHM_SPLITS ? 1
+                                               : 0;
+  memcpy(value, &v, sizeof v);
+  return *written = sizeof v, BLAS_OK;
+}
+
+// ---- products -----------------------------------------------------------------------------------
+typedef struct work {
+  blas_desc x;
+  blas_layout a, b, d;
+  const u8 *at_a, *at_b;
+  u8 *at_d, *workspace;
+  size_t workspace_bytes;
+  u64 algorithm;
+} work;
+
+static double number_at(const blas_layout *l, const u8 *p, i64 index) {
+  hlo_dtype t = type_of(l);
+  return hlo_elem_to_f64(t, p + index * (i64)hlo_dtype_storage(t));
+}
+
+static i64 place(const blas_layout *l, i32 turned, i64 batch, i64 row, i64 column) {
+  return batch * l->batch_stride + (turned ? row * l->leading + column : column * l->leading + row);
+}
+
+static void multiply(void *arg) {
+  const work *w = arg;
+  i64 steps = (i64)(w->x.turn[0] ? w->a.rows : w->a.columns);
+  hlo_dtype t = type_of(&w->d);
+  if (w->workspace) memset(w->workspace, 0xa5, w->workspace_bytes);
+  for (i64 g = 0; g < w->d.batch; g++)
+    for (i64 n = 0; n < (i64)w->d.columns; n++)
+      for (i64 m = 0; m < (i64)w->d.rows; m++) {
+        double sum = 0;
+        for (i64 k = 0; k < steps; k++)
+          sum += number_at(&w->a, w->at_a, place(&w->a, w->x.turn[0], g, m, k)) *
+                 number_at(&w->b, w->at_b, place(&w->b, w->x.turn[1], g, k, n));
+        hlo_elem_from_f64(t, w->at_d + place(&w->d, 0, g, m, n) * (i64)hlo_dtype_storage(t), sum);
+      }
+  if (w->algorithm != FASTEST) (void)usleep(20000);
+  if (is("slow")) (void)sleep(1);
+}
+
+static bool is_memory(const blas_layout *l, cuda_ptr p) {
+  i64 n = (l->batch - 1) * l->batch_stride + (i64)(l->columns - 1) * l->leading + (i64)l->rows;
+  API_CALL_ANY();
+  return p % ALIGN == 0 &&
+         api_on_device((const void *)(uintptr_t)p, (size_t)n * hlo_dtype_storage(type_of(l)));
+}
+
+static bool is_factor(const blas_desc *x, const void *p, int value) {
+  double v = x->scale == BLAS_F64   ? *(const double *)p
+             : x->scale == BLAS_S32 ? *(const i32 *)p
+                                    : (double)*(const float *)p;
+  return v == value;
+}
+
+blas_result cublasLtMatmul(blas_handle *handle, blas_desc *x, const void *alpha, cuda_ptr a,
+                           blas_layout *la, cuda_ptr b, blas_layout *lb, const void *beta,
+                           cuda_ptr c, blas_layout *lc, cuda_ptr d, blas_layout *ld,
+                           const blas_algorithm *algorithm, cuda_ptr workspace,
+                           size_t workspace_bytes, cuda_stream *stream) {
+  RULE(handle && handle->open);
+  blas_result r = check(x, la, lb, lc, ld);
+  if (r != BLAS_OK) return r;
+  u64 k = algorithm->data[0];
+  RULE(k >= 1 && k <= ALGORITHMS && algorithm->data[1] == mark_of(x, la, lb, ld));
+  RULE(is_factor(x, alpha, 1) && is_factor(x, beta, 0));
+  RULE(is_memory(la, a) && is_memory(lb, b) && is_memory(ld, d) && c == d);
+  RULE(workspace_bytes >= workspace_of(k) && workspace % ALIGN == 0);
+  RULE(workspace_bytes == 0 || workspace != 0);
+  if (is("failing") || (is("fussy") && k < 3)) return BLAS_EXECUTION_FAILED;
+  work *w = calloc(1, sizeof *w);  // as long as the process: it may be recorded
+  *w = (work){*x,
+              *la,
+              *lb,
+              *ld,
+              (const u8 *)(uintptr_t)a,
+              (const u8 *)(uintptr_t)b,
+              (u8 *)(uintptr_t)d,
+              (u8 *)(uintptr_t)workspace,
+              workspace_bytes,
+              k};
+  cuda_result (*enqueue)(cuda_stream *, cuda_host_fn *, void *);
+  *(void **)(void *)&enqueue = emu_api_symbol("cuLaunchHostFunc");
+  return enqueue(stream, multiply, w) == CUDA_OK ? BLAS_OK : BLAS_EXECUTION_FAILED;
+}

@@ -1,0 +1,292 @@
+// libraries.c — dots by cuBLASLt, through a library and a driver of our own: which dots go there,
+// what they are told the matrices are, results in runs that are launched one by one and recorded
+// ones, libraries that are missing, refuse or fail. tests/cuda_headers.sh has the numbers.
+#include "backends/gpu/library.h"
+
+#include <stdlib.h>
+
+#include "tests/harness/plugin.h"
+
+#define UNDER_TEST "gpu-emulated"
+#include "tests/unit/backends/cpu.h"
+
+static int make_folder(void **st) { return (void)st, plugin_folder_make() ? 0 : -1; }
+static int remove_folder(void **st) { return (void)st, plugin_folder_remove(), 0; }
+
+#define DOT(lhs, rhs, out, attrs)                                                        \
+  MODULE("ENTRY e { x = " lhs " parameter(0)\n y = " rhs " parameter(1)\n ROOT d = " out \
+         " dot(x, y), " attrs " }")
+#define PLAIN "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+
+// ---- what a dot is to BLAS ----------------------------------------------------------------------
+
+static bool product(const char *text, u32 sm, gpu_product *p) {
+  hlo_module *m = parse(text);
+  bool is = gpu_product_of(m->entry->root, sm, p);
+  hlo_module_free(m);
+  return is;
+}
+
+static void check_matrix(const gpu_matrix *x, bool turned, i64 leading, i64 batch) {
+  assert_int_equal(x->turned, turned);
+  assert_int_equal(x->leading, leading);
+  assert_int_equal(x->batch, batch);
+}
+
+static void products(void **st) {
+  (void)st;
+  gpu_product p;
+  // rows of the result are its columns along memory: the right side comes first
+  assert_true(product(DOT("f32[3,5]", "f32[5,7]", "f32[3,7]", PLAIN), 90, &p));
+  assert_true(p.m == 7 && p.n == 3 && p.k == 5 && p.batch == 1 && p.a_in == 1 && p.b_in == 0);
+  check_matrix(&p.a, false, 7, 0);
+  check_matrix(&p.b, false, 5, 0);
+  check_matrix(&p.d, false, 7, 0);
+  assert_int_equal(p.compute, BLAS_BY_F32);
+  // a column-major result, a right side that is summed along memory
+  assert_true(product(DOT("f32[3,5]", "f32[5,7]{0,1}", "f32[3,7]{0,1}", PLAIN), 90, &p));
+  assert_true(p.m == 3 && p.n == 7 && p.a_in == 0);
+  check_matrix(&p.a, true, 5, 0);
+  check_matrix(&p.b, false, 5, 0);
+  check_matrix(&p.d, false, 3, 0);
+  // several dimensions of a sort
+  assert_true(product(DOT("f32[2,6,3,5]", "f32[2,6,5,2,4]", "f32[2,6,3,2,4]",
+                          "lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, "
+                          "lhs_contracting_dims={3}, rhs_contracting_dims={2}"),
+                      90, &p));
+  assert_true(p.m == 8 && p.n == 3 && p.k == 5 && p.batch == 12);
+  check_matrix(&p.a, false, 8, 40);
+  check_matrix(&p.b, false, 5, 15);
+  check_matrix(&p.d, false, 8, 24);
+  // a batch between rows and columns, as attention has its heads
+  assert_true(product(DOT("bf16[6,4,8]", "bf16[9,4,8]", "f32[4,6,9]",
+                          "lhs_batch_dims={1}, rhs_batch_dims={1}, "
+                          "lhs_contracting_dims={2}, rhs_contracting_dims={2}"),
+                      90, &p));
+  assert_true(p.m == 9 && p.n == 6 && p.k == 8 && p.batch == 4);
+  check_matrix(&p.a, true, 32, 8);
+  check_matrix(&p.b, false, 32, 8);
+  check_matrix(&p.d, false, 9, 54);
+  // vectors
+  assert_true(product(DOT("f64[6,5]", "f64[5]", "f64[6]", PLAIN), 90, &p));
+  assert_true(p.m == 6 && p.n == 1 && p.k == 5 && p.compute == BLAS_BY_F64);
+  check_matrix(&p.a, true, 5, 0);
+  assert_true(product(
+      DOT("f32[5]", "f32[5]", "f32[]", "lhs_contracting_dims={0}, rhs_contracting_dims={0}"), 90,
+      &p));
+  assert_true(p.m == 1 && p.n == 1 && p.k == 5);
+}
+
+static void refused(void **st) {
+  (void)st;
+  gpu_product p;
+  // no one stride: rows around the sums; a batch along memory; nothing to add up; other types
+  assert_false(product(DOT("f32[2,5,3]", "f32[5,7]", "f32[2,3,7]",
+                           "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
+                       90, &p));
+  assert_false(product(DOT("f32[4,3,5]", "f32[4,5,7]", "f32[4,3,7]{0,2,1}",
+                           "lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                           "lhs_contracting_dims={2}, rhs_contracting_dims={1}"),
+                       90, &p));
+  assert_false(product(DOT("f32[3,0]", "f32[0,7]", "f32[3,7]", PLAIN), 90, &p));
+  assert_false(product(DOT("f32[0,4]", "f32[4,7]", "f32[0,7]", PLAIN), 90, &p));
+  assert_false(product(DOT("c64[3,4]", "c64[4,7]", "c64[3,7]", PLAIN), 90, &p));
+  assert_false(product(DOT("bf16[3,4]", "bf16[4,7]", "bf16[3,7]", PLAIN), 75, &p));
+  // s8 by fours; f8 by sixteens, both sides summed along memory, from 8.9 on
+  assert_true(product(DOT("s8[8,16]", "s8[16,4]", "s32[8,4]", PLAIN), 90, &p));
+  assert_false(product(DOT("s8[8,16]", "s8[16,5]", "s32[8,5]", PLAIN), 90, &p));
+#define F8(columns, sm, layout)                                                                  \
+  product(                                                                                       \
+      DOT("f8e4m3fn[16,32]", "f8e4m3fn[32," #columns "]" layout, "f32[16," #columns "]", PLAIN), \
+      sm, &p)
+  assert_true(F8(48, 90, "{0,1}"));
+  assert_false(F8(48, 90, "{1,0}"));
+  assert_false(F8(40, 90, "{0,1}"));
+  assert_false(F8(48, 80, "{0,1}"));
+  // tf32 where the module asks for it, and nowhere else
+#define ASKS(algorithm) DOT("f32[3,5]", "f32[5,7]", "f32[3,7]", PLAIN ", algorithm=" algorithm)
+  assert_true(product(ASKS("dot_tf32_tf32_f32"), 90, &p));
+  assert_int_equal(p.compute, BLAS_BY_TF32);
+  assert_true(product(ASKS("dot_f32_f32_f32"), 90, &p));
+  assert_int_equal(p.compute, BLAS_BY_F32);
+  assert_false(product(ASKS("dot_bf16_bf16_f32_x3"), 90, &p));
+}
+
+// ---- programs -----------------------------------------------------------------------------------
+
+typedef struct outcome {
+  hs_status s;
+  char kind[96];  // of the first kernel
+  hs_buf schedule;
+} outcome;
+
+static void outcome_free(outcome *o) {
+  hs_status_drop(o->s);
+  hs_buf_free(&o->schedule);
+}
+
+// Three runs in a process of its own, with the library under a mode; they must be the evaluator's.
+static outcome run_with(const char *text, const char *mode, backend_libraries libraries) {
+  outcome out = {.s = HS_GOOD};
+  hlo_module *m = parse(text);
+  hlo_literal **args = NULL;
+  u32 n = 0;
+  backend_exe *e = NULL;
+  backend_context *own = backend_context_new();
+  const backend *gpu = backend_find("gpu");
+  if (mode) setenv("HLOSH_LIBCUBLASLT", plugin_fake_cublaslt(mode), 1);
+  const backend_options o = {
+      .context = own, .deadline_s = 120, .driver = plugin_fake_cuda("ok"), .libraries = libraries};
+  explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
+  out.s = gpu->compile(m, &o, &e);
+  backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
+  for (int k = 0; k < 3 && hs_ok(out.s); k++) {
+    backend_result r = {0};
+    out.s = gpu->run(e, n, args, NULL, &r);
+    if (hs_ok(out.s)) explain(hlo_compare(want.outputs, r.outputs, hlo_near(1e-4, 1e-4)));
+    backend_result_free(&r);
+  }
+  if (hs_ok(out.s)) {
+    snprintf(out.kind, sizeof out.kind, "%s", gpu->compiled(e)->kernels[0].kind);
+    explain(gpu->dump(e, "schedule", &out.schedule));
+  }
+  gpu->release(e);
+  backend_result_free(&want);
+  hlo_inputs_free(args, n);
+  hlo_module_free(m);
+  backend_context_free(own);
+  unsetenv("HLOSH_LIBCUBLASLT");
+  return out;
+}
+
+static void goes_there(const char *text) {
+  outcome o = run_with(text, "ok", BACKEND_LIBRARIES_ON);
+  explain(o.s);
+  // small results have no workspace for the fastest one
+  if (strncmp(o.kind, "cuBLASLt (algorithm ", 20) != 0)
+    fail_msg("%s: %s\n%s", text, o.kind, hs_buf_cstr(&o.schedule));
+  o.s = HS_GOOD;
+  outcome_free(&o);
+}
+
+static void types(void **st) {
+  (void)st;
+  goes_there(DOT("f32[33,20]", "f32[20,17]", "f32[33,17]", PLAIN));
+  goes_there(DOT("f64[33,20]", "f64[20,17]", "f64[33,17]", PLAIN));
+  goes_there(DOT("f16[33,20]", "f16[20,17]", "f16[33,17]", PLAIN));
+  goes_there(DOT("f16[33,20]", "f16[20,17]", "f32[33,17]", PLAIN));
+  goes_there(DOT("bf16[33,20]", "bf16[20,17]", "bf16[33,17]", PLAIN));
+  goes_there(DOT("bf16[33,20]", "bf16[20,17]", "f32[33,17]", PLAIN));
+  goes_there(DOT("s8[32,20]", "s8[20,16]", "s32[32,16]", PLAIN));
+  goes_there(DOT("f8e4m3fn[16,32]", "f8e5m2[32,48]{0,1}", "f32[16,48]", PLAIN));
+}
+
+static void layouts(void **st) {
+  (void)st;
+  goes_there(DOT("f32[9,20]{0,1}", "f32[20,7]{0,1}", "f32[9,7]{0,1}", PLAIN));
+  goes_there(DOT("f32[9,20]{0,1}", "f32[20,7]", "f32[9,7]", PLAIN));
+  goes_there(DOT("f32[20,9]", "f32[7,20]", "f32[9,7]",
+                 "lhs_contracting_dims={0}, rhs_contracting_dims={1}"));
+  goes_there(DOT("f32[6,4,8]", "f32[9,4,8]", "f32[4,6,9]",
+                 "lhs_batch_dims={1}, rhs_batch_dims={1}, "
+                 "lhs_contracting_dims={2}, rhs_contracting_dims={2}"));
+  // the result's batch between its rows and columns
+  goes_there(DOT("f32[4,6,8]", "f32[4,8,9]", "f32[4,6,9]{2,0,1}",
+                 "lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                 "lhs_contracting_dims={2}, rhs_contracting_dims={1}"));
+  goes_there(DOT("f32[6,5]", "f32[5]", "f32[6]", PLAIN));
+}
+
+// Dots in a loop whose buffers change places, equal ones, and what is between.
+static void program(void **st) {
+  (void)st;
+  goes_there(MODULE(
+      "cond { s = (s32[], f32[8,8], f32[8,8]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(4)\n"
+      " ROOT c = pred[] compare(i, n), direction=LT }\n"
+      "body { s = (s32[], f32[8,8], f32[8,8]) parameter(0)\n"
+      " i = s32[] get-tuple-element(s), index=0\n x = f32[8,8] get-tuple-element(s), index=1\n"
+      " y = f32[8,8] get-tuple-element(s), index=2\n one = s32[] constant(1)\n"
+      " j = s32[] add(i, one)\n z = f32[8,8] dot(x, y), " PLAIN "\n"
+      " t = f32[8,8] tanh(z)\n ROOT r = (s32[], f32[8,8], f32[8,8]) tuple(j, y, t) }\n"
+      "ENTRY e { x = f32[8,8] parameter(0)\n y = f32[8,8] parameter(1)\n"
+      " p = f32[8,8] dot(x, y), " PLAIN "\n i = s32[] constant(0)\n"
+      " t = (s32[], f32[8,8], f32[8,8]) tuple(i, p, y)\n"
+      " ROOT w = (s32[], f32[8,8], f32[8,8]) while(t), condition=cond, body=body }"));
+}
+
+#define LARGE DOT("f32[128,128]", "f32[128,128]", "f32[128,128]", PLAIN)
+#define SMALL DOT("f32[33,20]", "f32[20,17]", "f32[33,17]", PLAIN)
+
+static void falls_back(const char *text, const char *mode, backend_libraries l, const char *why) {
+  outcome o = run_with(text, mode, l);
+  explain(o.s);
+  if (strcmp(o.kind, "product") != 0) fail_msg("%s: by %s", mode, o.kind);
+  if (why && !strstr(hs_buf_cstr(&o.schedule), why))
+    fail_msg("%s: no \"%s\" in\n%s", mode, why, hs_buf_cstr(&o.schedule));
+  o.s = HS_GOOD;
+  outcome_free(&o);
+}
+
+static void choices(void **st) {
+  (void)st;
+  // large ones where nothing is said, and the first of the fastest is kept
+  outcome o = run_with(LARGE, "ok", BACKEND_LIBRARIES_AUTO);
+  explain(o.s);
+  assert_string_equal(o.kind, "cuBLASLt (algorithm 2)");
+  assert_non_null(strstr(hs_buf_cstr(&o.schedule),
+                         "d: 128 x 128 by 128, batch 1, NN: cuBLASLt, "
+                         "algorithm 2, tile 12, 1 splits, workspace 4096"));
+  assert_non_null(strstr(hs_buf_cstr(&o.schedule), "the best of 3; our kernel "));
+  o.s = HS_GOOD;
+  outcome_free(&o);
+  o = run_with(LARGE, "fussy", BACKEND_LIBRARIES_ON);
+  explain(o.s);
+  assert_string_equal(o.kind, "cuBLASLt (algorithm 3)");
+  assert_non_null(strstr(hs_buf_cstr(&o.schedule), "the best of 1"));
+  o.s = HS_GOOD;
+  outcome_free(&o);
+  falls_back(LARGE, "slow", BACKEND_LIBRARIES_AUTO, "our kernel, not cuBLASLt's algorithm");
+  falls_back(SMALL, "ok", BACKEND_LIBRARIES_AUTO, NULL);
+  falls_back(LARGE, "ok", BACKEND_LIBRARIES_OFF, NULL);
+  falls_back(LARGE, "unsupported", BACKEND_LIBRARIES_ON,
+             "our kernel: its heuristic: cuBLASLt error 15 (NOT_SUPPORTED)");
+  falls_back(LARGE, "failing", BACKEND_LIBRARIES_ON, "cuBLASLt error 13 (EXECUTION_FAILED)");
+}
+
+static void faults(void **st) {
+  (void)st;
+  static const struct {
+    const char *mode;
+    hs_code code;
+    const char *text;
+  } bad[] = {{"old", HS_E_NOT_BUILT, "cuBLASLt says version 10200"},
+             {"new", HS_E_NOT_BUILT, "cuBLASLt says version 140000"},
+             {"missing", HS_E_NOT_BUILT, "this cuBLASLt has no cublasLtMatmul"},
+             {"nomemory", HS_E_NO_MEMORY, "starting cuBLASLt: cuBLASLt error 3 (ALLOC_FAILED)"}};
+  for (size_t k = 0; k < HS_COUNT(bad); k++) {
+    // what may be missing is: what is insisted on is an error by name
+    falls_back(LARGE, bad[k].mode, BACKEND_LIBRARIES_AUTO, bad[k].text);
+    outcome o = run_with(LARGE, bad[k].mode, BACKEND_LIBRARIES_ON);
+    assert_false(hs_ok(o.s));
+    assert_int_equal(o.s.err->code, bad[k].code);
+    if (!strstr(o.s.err->message, bad[k].text)) fail_msg("%s", o.s.err->message);
+    assert_non_null(o.s.err->note);
+    outcome_free(&o);
+  }
+  // no real library is ever given a driver of the tests
+  falls_back(LARGE, NULL, BACKEND_LIBRARIES_AUTO, "cuBLASLt does not work on the emulation");
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products),
+      cmocka_unit_test(refused),
+      cmocka_unit_test_setup(types, make_folder),
+      cmocka_unit_test(layouts),
+      cmocka_unit_test(program),
+      cmocka_unit_test(choices),
+      cmocka_unit_test_teardown(faults, remove_folder),
+  };
+  return run_cpu_tests(argc, argv, "gpu_libraries", tests, HS_COUNT(tests));
+}
