@@ -125,7 +125,8 @@ static void outcome_free(outcome *o) {
   hs_buf_free(&o->schedule);
 }
 
-// Three runs in a process of its own, with the library under a mode; they must be the evaluator's.
+// Runs in a process of its own, the last one with the times of its steps, with the library under a
+// mode; results must be the evaluator's.
 static outcome run_with(const char *text, const char *mode, backend_libraries libraries) {
   outcome out = {.s = HS_GOOD};
   hlo_module *m = parse(text);
@@ -140,9 +141,17 @@ static outcome run_with(const char *text, const char *mode, backend_libraries li
   explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
   out.s = gpu->compile(m, &o, &e);
   backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
-  for (int k = 0; k < 3 && hs_ok(out.s); k++) {
+  const backend_run_options recorded = {.min_runs = 1,
+                                        .max_runs = 1,
+                                        .max_seconds = 0.1,
+                                        .want_outputs = true,
+                                        .want_kernel_times = true};
+  for (int k = 0; k < 4 && hs_ok(out.s); k++) {
     backend_result r = {0};
-    out.s = gpu->run(e, n, args, NULL, &r);
+    out.s = gpu->run(e, n, args, k == 3 ? &recorded : NULL, &r);
+    const prof_recording *times = r.timing.kernels;
+    if (hs_ok(out.s) && k == 3)
+      assert_true(times && times->calls[0] > 0 && times->nkernels == gpu->compiled(e)->nkernels);
     if (hs_ok(out.s)) explain(hlo_compare(want.outputs, r.outputs, hlo_near(1e-4, 1e-4)));
     backend_result_free(&r);
   }
@@ -278,6 +287,45 @@ static void faults(void **st) {
   falls_back(LARGE, NULL, BACKEND_LIBRARIES_AUTO, "cuBLASLt does not work on the emulation");
 }
 
+// The installed library, as far as it goes without a device: found, of a version that is taken, with
+// all functions, and content with the attributes that it is given.
+static void installed(void **st) {
+  (void)st;
+  blas_api api;
+  blas_desc *desc = NULL;
+  blas_layout *layout = NULL;
+  blas_preference *preference = NULL;
+  hs_status s = blas_open(NULL, &api);
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    SKIP_TEST("no cuBLASLt is installed");
+  }
+  const i32 turned = BLAS_OP_TURNED, batch = 7;
+  const i64 stride = 1 << 20;
+  const size_t workspace = 1 << 20;
+  u32 number;
+  size_t n = 0;
+  blas_algorithm none = {{0}};
+#define GOOD(call) assert_int_equal(api.call, BLAS_OK)
+  GOOD(desc_new(&desc, BLAS_BY_F32, BLAS_F32));
+  GOOD(desc_set(desc, BLAS_DESC_TURN_A, &turned, sizeof turned));
+  GOOD(desc_set(desc, BLAS_DESC_TURN_B, &turned, sizeof turned));
+  GOOD(layout_new(&layout, BLAS_BF16, 64, 32, 80));
+  GOOD(layout_set(layout, BLAS_LAYOUT_BATCH, &batch, sizeof batch));
+  GOOD(layout_set(layout, BLAS_LAYOUT_STRIDE, &stride, sizeof stride));
+  GOOD(preference_new(&preference));
+  GOOD(preference_set(preference, BLAS_PREFER_WORKSPACE, &workspace, sizeof workspace));
+  assert_int_not_equal(api.layout_set(layout, BLAS_LAYOUT_STRIDE, &batch, sizeof batch), BLAS_OK);
+  static const int asked[] = {BLAS_ALGORITHM_ID, BLAS_ALGORITHM_TILE, BLAS_ALGORITHM_SPLITS};
+  for (size_t k = 0; k < HS_COUNT(asked); k++) {
+    GOOD(algorithm_get(&none, asked[k], &number, sizeof number, &n));
+    assert_int_equal(n, sizeof number);
+  }
+  GOOD(preference_free(preference));
+  GOOD(layout_free(layout));
+  GOOD(desc_free(desc));
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(products),
@@ -287,6 +335,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(program),
       cmocka_unit_test(choices),
       cmocka_unit_test_teardown(faults, remove_folder),
+      cmocka_unit_test(installed),
   };
   return run_cpu_tests(argc, argv, "gpu_libraries", tests, HS_COUNT(tests));
 }
