@@ -223,6 +223,8 @@ LLVMValueRef cg_slot(cg *c, LLVMTypeRef t) {
   else LLVMPositionBuilderAtEnd(c->b, entry);
   LLVMValueRef p = LLVMBuildAlloca(c->b, t, "");
   LLVMSetAlignment(p, 64);
+  // some GPUs have the stack in a space of its own
+  if (LLVMTypeOf(p) != c->ptr) p = LLVMBuildAddrSpaceCast(c->b, p, c->ptr, "");
   LLVMPositionBuilderAtEnd(c->b, c->ins[c->level]);
   return p;
 }

@@ -34,7 +34,9 @@
 #include "backends/emit/emit.h"
 
 typedef struct emit_gpu_options {
-  u32 sm;         // compute capability: 75, 80, 90, 100, 120
+  u32 sm;  // compute capability: 75, 80, 90, 100, 120
+  // an AMD chip by LLVM's name ("gfx942"), for which kernels are made as for sm; NULL: NVIDIA's
+  const char *chip;
   bool contract;  // as in emit_options
   bool verify;    // run LLVM's verifier over the module (tests)
 } emit_gpu_options;
@@ -77,9 +79,10 @@ hs_status emit_gpu_add(emit_gpu_unit *, const hlo_instr *, const emit_gpu_kernel
 // Generates code for what was added, once, on up to `threads` threads; afterwards the functions
 // below answer. The time is reported in milliseconds (out_ms may be NULL).
 hs_status emit_gpu_finish(emit_gpu_unit *, u32 threads, double *out_ms);
-// "llvm", "ptx", "schedule": text of what was made.
+// "llvm", "ptx" or "asm", "schedule": text of what was made.
 hs_status emit_gpu_dump(emit_gpu_unit *, const char *what, hs_buf *out);
 hs_status emit_gpu_ptx(emit_gpu_unit *, hs_buf *out);      // one PTX file of all kernels
+hs_status emit_gpu_asm(emit_gpu_unit *, hs_buf *out);      // the same of an AMD chip: its assembly
 hs_status emit_gpu_bitcode(emit_gpu_unit *, hs_buf *out);  // the module before NVPTX lowering
 void emit_gpu_unit_free(emit_gpu_unit *);                  // NULL is fine
 

@@ -47,14 +47,20 @@ static bool gpu_falls_back(const hlo_instr *i) {
 
 static hs_status describe(const backend_options *o, bool emulated, bool load, hs_buf *request) {
   const gpu_target *t = o->device ? gpu_target_find(o->device) : NULL;
-  if (o->device && !t)
+  const char *chip = o->device ? gpu_chip_find(o->device) : NULL;
+  if (chip && emulated)
+    return hs_with_note(hs_fail(HS_E_UNSUPPORTED, "the emulation runs code for NVIDIA's GPUs only"),
+                        "`backend gpu` compiles for %s, to be looked at", o->device);
+  if (o->device && !t && !chip)
     return hs_with_note(
         hs_fail(HS_E_UNSUPPORTED, "no code can be made for %s", o->device),
-        "for NVIDIA's GPUs from sm_75 on: target h200, h100, a100, l4, b200, sm_90");
+        "for NVIDIA's GPUs from sm_75 on: target h200, h100, a100, l4, b200, sm_90; to look at: "
+        "mi300x");
   wire_put_u32(request, emulated);
-  wire_put_u32(request, load && !o->plan_only);
+  wire_put_u32(request, load && !chip && !o->plan_only);
   wire_put_u32(request, t ? t->sm : 0);
   wire_put_u32(request, emulated ? BACKEND_LIBRARIES_OFF : o->libraries);
+  wire_put_str(request, chip ? chip : "");
   wire_put_str(request, o->driver && !emulated ? o->driver : "");
   return HS_GOOD;
 }

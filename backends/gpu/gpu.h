@@ -82,6 +82,7 @@ typedef struct gpu_program {
   hs_arena arena;
   emit_gpu_unit *unit;
   u32 sm;
+  const char *chip;  // AMD's, and sm is 75, what every GPU can do; NULL: none
   backend_libraries libraries;
   // what follows is there when it was loaded onto a device
   gpu_device *dev;
@@ -108,6 +109,7 @@ typedef struct gpu_options {
   bool emulated;       // the device is the emulator
   const char *driver;  // path of the library; NULL: the installed one
   u32 sm;              // 0: the device's own
+  const char *chip;    // an AMD one, of targets.def; NULL: none
   backend_libraries libraries;
 } gpu_options;
 // Lowers, compiles and, if asked to, loads. The module outlives it. E_UNSUPPORTED, E_DEVICE, ...

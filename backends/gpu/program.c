@@ -155,8 +155,12 @@ static hs_status make(gpu_program *g, const hlo_module *m, const cpu_lower_optio
   if (o->load) HS_TRY(gpu_device_get(o->emulated, o->driver, &g->dev));
   g->libraries = o->libraries;
   g->sm = o->sm ? o->sm : g->dev ? g->dev->sm : 90;
+  if (o->chip) {
+    g->chip = hs_arena_strndup(&g->arena, o->chip, strlen(o->chip));
+    g->sm = 75;
+  }
   if (g->dev && !g->dev->bitcode && g->sm != g->dev->sm) g->dev = NULL;  // compiled for another one
-  const emit_gpu_options eo = {.sm = g->sm, .contract = !lower->no_contract};
+  const emit_gpu_options eo = {.sm = g->sm, .chip = g->chip, .contract = !lower->no_contract};
   HS_TRY(emit_gpu_unit_new(&eo, &g->unit));
   const cpu_maker makes = {g, add_kernel, GPU_ALIGN};
   cpu_lower_options lo = *lower;

@@ -26,6 +26,10 @@ static void free_program(served *s) { gpu_program_free(s->own); }
 static hs_status ready(const served *s) {
   const gpu_program *g = s->own;
   if (g->dev) return gpu_device_use(g->dev);
+  if (g->chip)
+    return hs_with_note(
+        hs_fail(HS_E_DEVICE, "the program is compiled for %s, to be looked at only", g->chip),
+        "`dump llvm` and `dump asm` show the code");
   return hs_with_note(
       hs_fail(HS_E_DEVICE, "the program is compiled for sm_%u, and no such device is here", g->sm),
       "`dump ptx` and `dump sass` show the code; `backend gpu-emulated` runs it on this CPU");
@@ -91,7 +95,6 @@ static void dump_segments(const gpu_program *g, hs_buf *out) {
 static hs_status dump(served *s, const char *what, hs_buf *out) {
   const gpu_program *g = s->own;
   if (!strcmp(what, "schedule")) dump_segments(g, out);
-  if (!strcmp(what, "ptx")) return emit_gpu_ptx(g->unit, out);
   return emit_gpu_dump(g->unit, what, out);
 }
 
@@ -115,11 +118,14 @@ hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
   o.load = wire_get_u32(&r);
   o.sm = wire_get_u32(&r);
   o.libraries = (backend_libraries)wire_get_u32(&r);
-  hs_str driver = wire_get_str(&r);
+  hs_str chip = wire_get_str(&r), driver = wire_get_str(&r);
+  char *of = chip.n ? hs_format("%.*s", (int)chip.n, chip.p) : NULL;
+  o.chip = of;
   char *path = driver.n ? hs_format("%.*s", (int)driver.n, driver.p) : NULL;
   o.driver = path;
   hs_status s = serve_compile(&kind, &o, &r, fds, nfds, reply);
   hs_free(path);
+  hs_free(of);
   return s;
 }
 

@@ -11,9 +11,27 @@
 static const gpu_target targets[] = {
 #define TARGET(name, sm, cores, threads, blocks, registers, shared, unit, reserved) \
   {name, sm, cores, threads, blocks, registers, shared, unit, reserved},
+#define CHIP(name, chip)
 #include "backends/gpu/targets.def"
+#undef CHIP
 #undef TARGET
 };
+
+static const struct {
+  const char *name, *chip;
+} chips[] = {
+#define TARGET(name, sm, cores, threads, blocks, registers, shared, unit, reserved)
+#define CHIP(name, chip) {name, chip},
+#include "backends/gpu/targets.def"
+#undef CHIP
+#undef TARGET
+};
+
+const char *gpu_chip_find(const char *name) {
+  for (size_t k = 0; k < HS_COUNT(chips); k++)
+    if (strcmp(chips[k].name, name) == 0) return chips[k].chip;
+  return NULL;
+}
 
 const gpu_target *gpu_target_of_sm(u32 sm) {
   for (size_t k = 0; k < HS_COUNT(targets); k++)

@@ -14,7 +14,9 @@ typedef struct gpu_target {
   u32 register_unit, shared_reserved;
 } gpu_target;
 const gpu_target *gpu_target_find(const char *name);  // "h200", "sm_90", "sm_90a"; NULL: none
-const gpu_target *gpu_target_of_sm(u32 sm);           // NULL: none
+// An AMD device that code is made for, to be looked at only: LLVM's name of its chip; NULL: none.
+const char *gpu_chip_find(const char *name);
+const gpu_target *gpu_target_of_sm(u32 sm);  // NULL: none
 // Warps that a core holds at a time over the most that it can, 0 to 1, of a kernel with so many
 // threads in a block, registers of a thread, and bytes of shared memory of a block.
 double gpu_occupancy(const gpu_target *, u32 threads, u32 registers, u32 shared);

@@ -11,7 +11,7 @@
 #include "backends/emit/gpu/plan.h"
 
 typedef struct gpu_target {
-  const char *triple, *features;
+  const char *vendor, *triple, *features;
   u32 constant_space, shared_space;
   u32 calling_convention;      // of kernels
   const char *thread, *block;  // intrinsics: numbers in the block, of the block
@@ -27,7 +27,7 @@ typedef struct gpu_target {
                    LLVMValueRef *acc);
 } gpu_target;
 
-extern const gpu_target gpu_nvptx;
+extern const gpu_target gpu_nvptx, gpu_amdgcn;
 
 typedef struct gpu_held {  // an element per thread of a tile's square
   u32 node;

@@ -22,7 +22,11 @@
   "function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(licm)," \
   "loop-unroll<O2;runtime;no-upperbound>,early-cse,instcombine<no-verify-fixpoint>)"
 
-// An LLVM built without NVIDIA's target has none of these.
+// An LLVM built without a target has none of its functions.
+#pragma weak LLVMInitializeAMDGPUTargetInfo
+#pragma weak LLVMInitializeAMDGPUTarget
+#pragma weak LLVMInitializeAMDGPUTargetMC
+#pragma weak LLVMInitializeAMDGPUAsmPrinter
 #pragma weak LLVMInitializeNVPTXTargetInfo
 #pragma weak LLVMInitializeNVPTXTarget
 #pragma weak LLVMInitializeNVPTXTargetMC
@@ -32,13 +36,12 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void init(void) {
   (void)emit_vector_bytes();  // the host's initialization, with the handler of fatal errors
-  if (!LLVMInitializeNVPTXTargetInfo || !LLVMInitializeNVPTXTarget ||
-      !LLVMInitializeNVPTXTargetMC || !LLVMInitializeNVPTXAsmPrinter)
-    return;
-  LLVMInitializeNVPTXTargetInfo();
-  LLVMInitializeNVPTXTarget();
-  LLVMInitializeNVPTXTargetMC();
-  LLVMInitializeNVPTXAsmPrinter();
+  void (*const parts[])(void) = {LLVMInitializeNVPTXTargetInfo,  LLVMInitializeNVPTXTarget,
+                                 LLVMInitializeNVPTXTargetMC,    LLVMInitializeNVPTXAsmPrinter,
+                                 LLVMInitializeAMDGPUTargetInfo, LLVMInitializeAMDGPUTarget,
+                                 LLVMInitializeAMDGPUTargetMC,   LLVMInitializeAMDGPUAsmPrinter};
+  for (size_t k = 0; k < HS_COUNT(parts); k++)
+    if (parts[k]) parts[k]();
 }
 
 // ---- one context --------------------------------------------------------------------------------
@@ -64,18 +67,24 @@ static hs_status complained(context *c, hs_status s) {
   return s;
 }
 
+static const gpu_target *target_of(const emit_gpu_options *o) {
+  return o->chip ? &gpu_amdgcn : &gpu_nvptx;
+}
+
 static hs_status context_open(context *c, const emit_gpu_options *o) {
   *c = (context){0};
   (void)pthread_once(&once, init);
   LLVMTargetRef t;
+  const gpu_target *g = target_of(o);
   char *err = NULL, cpu[16];
-  if (LLVMGetTargetFromTriple(gpu_nvptx.triple, &t, &err)) {
+  if (LLVMGetTargetFromTriple(g->triple, &t, &err)) {
     LLVMDisposeMessage(err);
-    return hs_fail(HS_E_UNSUPPORTED, "this LLVM has no code generator for NVIDIA's GPUs");
+    return hs_fail(HS_E_UNSUPPORTED, "this LLVM has no code generator for %s's GPUs", g->vendor);
   }
-  (void)snprintf(cpu, sizeof cpu, "sm_%u", o->sm);
-  c->tm = LLVMCreateTargetMachine(t, gpu_nvptx.triple, cpu, gpu_nvptx.features,
-                                  LLVMCodeGenLevelDefault, LLVMRelocDefault, LLVMCodeModelDefault);
+  if (o->chip) (void)snprintf(cpu, sizeof cpu, "%s", o->chip);
+  else (void)snprintf(cpu, sizeof cpu, "sm_%u", o->sm);
+  c->tm = LLVMCreateTargetMachine(t, g->triple, cpu, g->features, LLVMCodeGenLevelDefault,
+                                  LLVMRelocDefault, LLVMCodeModelDefault);
   if (!c->tm) return hs_fail(HS_E_INTERNAL, "LLVM: no target machine for %s", cpu);
   c->ctx = LLVMContextCreate();
   LLVMContextSetDiscardValueNames(c->ctx, true);
@@ -95,10 +104,13 @@ hs_status gpu_module_check(const emit_gpu_options *o) {
   static const u32 known[] = {50, 52, 53, 60, 61,  62,  70,  72,  75, 80,
                               86, 87, 89, 90, 100, 101, 103, 120, 121};
   // the LLVM that first knew the architecture
-  u32 since = o->sm >= 101 ? 21 : o->sm >= 100 ? 20 : o->sm >= 87 ? 16 : 14;
+  u32 since = o->chip ? 17 : o->sm >= 101 ? 21 : o->sm >= 100 ? 20 : o->sm >= 87 ? 16 : 14;
   bool ok = false;
   for (size_t k = 0; k < HS_COUNT(known); k++) ok |= known[k] == o->sm;
   if (!ok) return hs_fail(HS_E_UNSUPPORTED, "no compute capability sm_%u is known", o->sm);
+  if (HLOSH_LLVM_MAJOR < since && o->chip)
+    return hs_fail(HS_E_UNSUPPORTED, "%s needs LLVM %u, this is LLVM %d", o->chip, since,
+                   HLOSH_LLVM_MAJOR);
   if (HLOSH_LLVM_MAJOR < since)
     return hs_fail(HS_E_UNSUPPORTED, "sm_%u needs LLVM %u, this is LLVM %d", o->sm, since,
                    HLOSH_LLVM_MAJOR);
@@ -114,12 +126,12 @@ static hs_status build(context *c, const emit_gpu_options *o, u32 n, gpu_body *c
   char *layout = LLVMCopyStringRepOfTargetData(c->layout);
   LLVMSetDataLayout(m, layout);
   LLVMDisposeMessage(layout);
-  LLVMSetTarget(m, gpu_nvptx.triple);
+  LLVMSetTarget(m, target_of(o)->triple);
   hs_status s = HS_GOOD;
   char doing[200];
   for (u32 k = 0; k < n && hs_ok(s); k++) {
     gpu_body *b = bodies[k];
-    const gpu_job j = {&gpu_nvptx, b->name, b->of, b->n, b->phases, b->buffers, o->contract};
+    const gpu_job j = {target_of(o), b->name, b->of, b->n, b->phases, b->buffers, o->contract};
     (void)snprintf(doing, sizeof doing, "compiling %.180s", b->of);
     worker_doing_here = doing;
     s = gpu_kernel(c->ctx, m, &j, &b->shared_bytes);
@@ -218,7 +230,9 @@ hs_status gpu_module_ptx(const emit_gpu_options *o, u32 n, gpu_body *const *bodi
                          hs_buf *out) {
   threads = HS_MIN(HS_MAX(threads, 1), 64);
   job j = {.options = o, .n = n, .bodies = bodies, .interrupt = hs_interrupt_watched()};
-  j.per = HS_MAX(HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads), 1);
+  if (o->chip) threads = 1;  // its assembly ends with tables of all kernels: one module
+  j.per =
+      o->chip ? HS_MAX(n, 1) : HS_MAX(HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads), 1);
   j.nmodules = HS_MAX((n + j.per - 1) / j.per, 1);  // without kernels: a header
   j.texts = hs_calloc(j.nmodules, sizeof *j.texts);
   j.status = hs_calloc(j.nmodules, sizeof *j.status);

@@ -52,7 +52,8 @@ static void nvptx_multiply(cg *c, const gpu_unit *u, const LLVMValueRef *a, cons
   for (u32 k = 0; k < 4; k++) acc[k] = LLVMBuildExtractValue(c->b, all, k, "");
 }
 
-const gpu_target gpu_nvptx = {.triple = "nvptx64-nvidia-cuda",
+const gpu_target gpu_nvptx = {.vendor = "NVIDIA",
+                              .triple = "nvptx64-nvidia-cuda",
                               .features = "",
                               .constant_space = 1,
                               .shared_space = 3,
@@ -64,6 +65,49 @@ const gpu_target gpu_nvptx = {.triple = "nvptx64-nvidia-cuda",
                               .kernel = nvptx_kernel,
                               .fragment = nvptx_fragment,
                               .multiply = nvptx_multiply};
+
+// ---- AMD ----------------------------------------------------------------------------------------
+// Its waves have 64 lanes: teams of up to 32 are halves of one.
+static void amdgcn_barrier(cg *c) {
+  for (u32 k = 0; k < 2; k++) {
+    // what the block wrote before is seen behind it
+    unsigned scope = LLVMGetSyncScopeID(c->ctx, "workgroup", strlen("workgroup"));
+    LLVMAtomicOrdering o = k ? LLVMAtomicOrderingAcquire : LLVMAtomicOrderingRelease;
+    LLVMBuildFenceSyncScope(c->b, o, scope, "");
+    if (k == 0) (void)cg_intrinsic(c, "llvm.amdgcn.s.barrier", 0, NULL, 0, NULL);
+  }
+}
+
+static LLVMValueRef amdgcn_exchange(cg *c, LLVMValueRef v, u32 with) {
+  LLVMValueRef all = LLVMConstAllOnes(c->i32), lane = i32_of(c, 0);
+  static const char *const count[] = {"llvm.amdgcn.mbcnt.lo", "llvm.amdgcn.mbcnt.hi"};
+  for (u32 k = 0; k < 2; k++)
+    lane = cg_intrinsic(c, count[k], 0, NULL, 2, (LLVMValueRef[]){all, lane});
+  LLVMValueRef other = LLVMBuildXor(c->b, lane, i32_of(c, with), ""),
+               at = LLVMBuildShl(c->b, other, i32_of(c, 2), "");
+  return cg_intrinsic(c, "llvm.amdgcn.ds.bpermute", 0, NULL, 2, (LLVMValueRef[]){at, v});
+}
+
+static void amdgcn_kernel(cg *c, LLVMValueRef fn, u32 block) {
+  char text[32];
+  static const char key[] = "amdgpu-flat-work-group-size";
+  (void)snprintf(text, sizeof text, "%u,%u", block, block);
+  LLVMAddAttributeAtIndex(
+      fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+      LLVMCreateStringAttribute(c->ctx, key, sizeof key - 1, text, (unsigned)strlen(text)));
+}
+
+const gpu_target gpu_amdgcn = {.vendor = "AMD",
+                               .triple = "amdgcn-amd-amdhsa",
+                               .features = "",
+                               .constant_space = 4,
+                               .shared_space = 3,
+                               .calling_convention = 91,
+                               .thread = "llvm.amdgcn.workitem.id.x",
+                               .block = "llvm.amdgcn.workgroup.id.x",
+                               .barrier = amdgcn_barrier,
+                               .exchange = amdgcn_exchange,
+                               .kernel = amdgcn_kernel};
 
 // ---- any target ---------------------------------------------------------------------------------
 LLVMValueRef gpu_exchange(cg *c, LLVMValueRef v, u32 with) {

@@ -184,6 +184,18 @@ hs_status emit_gpu_finish(emit_gpu_unit *u, u32 threads, double *out_ms) {
 
 hs_status emit_gpu_ptx(emit_gpu_unit *u, hs_buf *out) {
   HS_REQUIRE(u->finished);
+  if (u->options.chip)
+    return hs_with_note(hs_fail(HS_E_USAGE, "code for %s is no PTX", u->options.chip),
+                        "`dump asm` shows its assembly");
+  hs_buf_put(out, u->ptx.p, u->ptx.n);
+  return HS_GOOD;
+}
+
+hs_status emit_gpu_asm(emit_gpu_unit *u, hs_buf *out) {
+  HS_REQUIRE(u->finished);
+  if (!u->options.chip)
+    return hs_with_note(hs_fail(HS_E_USAGE, "code for NVIDIA's GPUs is PTX, no assembly"),
+                        "`dump ptx` shows it, `dump sass` what NVIDIA's assembler makes of it");
   hs_buf_put(out, u->ptx.p, u->ptx.n);
   return HS_GOOD;
 }
@@ -194,10 +206,11 @@ hs_status emit_gpu_bitcode(emit_gpu_unit *u, hs_buf *out) {
 
 hs_status emit_gpu_dump(emit_gpu_unit *u, const char *what, hs_buf *out) {
   if (!strcmp(what, "ptx")) return emit_gpu_ptx(u, out);
+  if (!strcmp(what, "asm")) return emit_gpu_asm(u, out);
   if (!strcmp(what, "llvm"))
     return gpu_module_ir(&u->options, (u32)u->bodies.n, u->bodies.v, false, out);
   if (strcmp(what, "schedule") != 0)
-    return hs_fail(HS_E_USAGE, "no dump called '%s': llvm, ptx or schedule", what);
+    return hs_fail(HS_E_USAGE, "no dump called '%s': llvm, ptx, asm or schedule", what);
   for (size_t k = 0; k < u->kernels.n; k++)
     hs_buf_printf(out, "%s: %s%s%s\n", u->kernels.v[k]->instr->name,
                   emit_kind_name(u->kernels.v[k]->kind), u->body_of.v[k] ? ", " : "",
