@@ -116,7 +116,7 @@ typedef struct gpu_options {
 hs_status gpu_program_new(const hlo_module *, const cpu_lower_options *, const gpu_options *,
                           gpu_program **out);
 void gpu_program_free(gpu_program *);  // NULL is fine
-// "row-reduce", "cuBLASLt (algorithm 21)", or "host: sort (radix)".
+// "row-reduce", "cuBLASLt algo 21", or "host: sort (radix)".
 const char *gpu_step_kind(const gpu_program *, const cpu_step *);
 
 // ---- library.c ----------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ hs_status gpu_library_wants(gpu_program *, const hlo_instr *, i64 *workspace);
 hs_status gpu_library_prepare(gpu_program *);
 hs_status gpu_call_run(gpu_program *, const cpu_step *, gpu_call *);
 bool gpu_call_chosen(const gpu_call *);                // and not our kernel; NULL is fine
-const char *gpu_call_text(const gpu_call *);           // "cuBLASLt (algorithm 21)", of a chosen one
+const char *gpu_call_text(const gpu_call *);           // "cuBLASLt algo 21", of a chosen one
 void gpu_library_dump(const gpu_program *, hs_buf *);  // for `dump schedule`
 void gpu_call_free(gpu_call *);                        // NULL is fine
 

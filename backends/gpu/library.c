@@ -216,7 +216,7 @@ static void name_choice(gpu_call *c, const char *of, u32 tried, double ms, doubl
     (void)c->blas->api.algorithm_get(&c->algorithm, BLAS_ALGORITHM_SPLITS, &splits, sizeof splits,
                                      &n);
   }
-  (void)snprintf(c->text, sizeof c->text, "cuBLASLt (algorithm %u)", id);
+  (void)snprintf(c->text, sizeof c->text, "cuBLASLt algo %u", id);
   int at = snprintf(c->note, sizeof c->note,
                     "%s algorithm %u, tile %u, %u splits, workspace %zu B; %.4g ms, the best of %u",
                     of, id, tile, splits, c->workspace, ms, tried);
