@@ -17,7 +17,9 @@
 //
 // Cases run in children, some hundreds each; what a child is at stands in shared memory. A child
 // that dies, or takes more than the limit (10 s of its own time, or six times that on the clock) in
-// one step, is one finding; the rest of its cases go on in another child. Prints "FAIL KIND SEED
+// one step, is one finding; the rest of its cases go on in another child. Under ASan a child looks
+// for leaks at its end; when there are some, its cases run once more with a look after each, so
+// that the finding is the case. Prints "FAIL KIND SEED
 // CASE (FILE): reason" for each, the input goes to DIR/KIND.SEED.CASE, and last the totals. Exit 0
 // when nothing failed. --seconds: starts no more children after that time.
 #include "core/mlir/mlir.h"
@@ -48,7 +50,7 @@ const char *__asan_default_options(void) {
 }
 #endif
 
-enum { SEED_BYTES = 16384, MAX_JOBS = 64 };
+enum { SEED_BYTES = 16384, MAX_JOBS = 64, LEAKS = 98 };      // LEAKS: a child's exit status
 typedef enum kind { TEXT, PROTO, CHAIN, MLIR, KINDS } kind;  // case numbers go by them
 typedef struct source {
   char *path;
@@ -66,11 +68,13 @@ typedef struct slot {
 typedef struct job {
   pid_t pid;
   int fd;
-  u64 end;
+  u64 from, end;
+  bool leaks;
   slot *now;
 } job;
 typedef struct range {
   u64 from, end;
+  bool leaks;  // look for leaks after each case
 } range;
 typedef struct run {
   kind kind;
@@ -217,7 +221,14 @@ static void fail(const run *r, u64 k, const char *file, const char *why) {
   hs_buf_free(&b);
 }
 
-static void child(const run *r, slot *s, u64 from, u64 end) {
+// Ends the child when something was lost.
+static void look_for_leaks(void) {
+#ifdef HS_ASAN
+  if (__lsan_do_recoverable_leak_check()) fflush(stdout), _exit(LEAKS);
+#endif
+}
+
+static void child(const run *r, slot *s, u64 from, u64 end, bool leaks) {
   hs_buf input = {0}, why = {0};
   chain whole = {.passes = r->passes, .step = begin_step, .arg = s};
   if (r->kind == CHAIN) chain_open(&whole);
@@ -236,15 +247,14 @@ static void child(const run *r, slot *s, u64 from, u64 end) {
                                  : chain_check(&whole, exact, input.n, k, &s->chain, &why);
     if (!ok) fail(r, k, file, hs_buf_cstr(&why)), s->failures++;
     hs_free(exact);
+    if (leaks) begin_step(s, "leaking"), look_for_leaks();
     s->cases++;
   }
   begin_step(s, "ending");
   if (r->kind == CHAIN) chain_close(&whole);
   hs_buf_free(&input);
   hs_buf_free(&why);
-#ifdef HS_ASAN
-  if (__lsan_do_recoverable_leak_check()) fprintf(stderr, "ERROR: leaks in this child\n"), abort();
-#endif
+  look_for_leaks();
   fflush(stdout);
   _exit(0);
 }
@@ -254,16 +264,16 @@ static void start(run *r, job *j, u64 batch) {
   range *last = &r->todo.v[r->todo.n - 1];
   u64 from = last->from, end = HS_MIN(from + batch, last->end);
   last->from = end;
+  j->from = from, j->end = end, j->leaks = last->leaks;
   if (end == last->end) r->todo.n--;
   *j->now = (slot){.at = from, .wall_ns = hs_now_ns()};
-  j->end = end;
   j->fd = memfd_create("stderr", 0);
   fflush(stdout);
   j->pid = fork();
   if (j->pid == 0) {
     dup2(j->fd, 2);
     setvbuf(stdout, NULL, _IOLBF, 0);
-    child(r, j->now, from, end);
+    child(r, j->now, from, end, j->leaks);
   }
 }
 
@@ -292,16 +302,31 @@ static char *report_of(int fd) {
 
 static void finish(run *r, job *j, int status, bool late) {
   slot *s = j->now;
+  bool ended = strcmp(s->step, "ending") == 0,
+       leaks = WIFEXITED(status) && WEXITSTATUS(status) == LEAKS && !late;
+  if (leaks && ended && !j->leaks) {  // which case was it?
+    hs_vec_push(&r->todo, ((range){j->from, j->end, true}));
+    close(j->fd);
+    j->pid = 0;
+    return;
+  }
   r->totals.cases += s->cases;
   r->failures += s->failures;
   r->totals.checks.read += s->checks.read, r->totals.checks.valid += s->checks.valid;
   chain_add(&r->totals.chain, &s->chain);
-  bool died = late || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || s->at + 1 != j->end ||
-              strcmp(s->step, "ending") != 0;
+  bool died =
+      late || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || s->at + 1 != j->end || !ended;
+  if (!died && j->leaks) {
+    printf("FAIL %s %llu %llu: something leaks in cases %llu to %llu, none does so each time\n",
+           r->kind_name, (unsigned long long)r->seed, (unsigned long long)j->from,
+           (unsigned long long)j->from, (unsigned long long)j->end - 1);
+    r->failures++;
+  }
   if (died) {
     hs_buf file = {0};
     char *report = report_of(j->fd), *why;
     if (late) why = hs_format("hangs in [%s]", s->step), r->hangs++;
+    else if (leaks) why = hs_format("leaks:%s", report);
     else
       why =
           hs_format("died by %s %d in [%s]%s", WIFSIGNALED(status) ? "signal" : "exit",
@@ -309,7 +334,7 @@ static void finish(run *r, job *j, int status, bool late) {
       r->deaths++;
     fail(r, s->at, make_input(r, s->at, &file), why);
     r->failures++, r->totals.cases++;
-    if (s->at + 1 < j->end) hs_vec_push(&r->todo, ((range){s->at + 1, j->end}));
+    if (s->at + 1 < j->end) hs_vec_push(&r->todo, ((range){s->at + 1, j->end, false}));
     hs_free(why);
     hs_free(report);
     hs_buf_free(&file);
@@ -347,8 +372,9 @@ static void run_all(run *r, u32 jobs, double seconds) {
         if (hangs) kill(j->pid, SIGKILL), p = waitpid(j->pid, &status, 0);
         if (p) finish(r, j, status, hangs);
       }
-      if (!j->pid && open && r->todo.n) start(r, j, r->kind == CHAIN ? 100 : 2000);
-      running |= j->pid != 0 || (open && r->todo.n);
+      bool more = r->todo.n && (open || r->todo.v[r->todo.n - 1].leaks);
+      if (!j->pid && more) start(r, j, r->kind == CHAIN ? 100 : 2000);
+      running |= j->pid != 0 || more;
     }
     if (hs_now_ns() - said > 60000000000u) {
       said = hs_now_ns();
@@ -390,7 +416,7 @@ int main(int argc, char **argv) {
   if (r.save) (void)mkdir(r.save, 0777);
   for (u32 k = 0; k < a.n; k++) add_path(&r, a.v[k]);
   if (r.sources.n == 0) return fprintf(stderr, "mutate: no modules\n"), 2;
-  hs_vec_push(&r.todo, ((range){first, first + n}));
+  hs_vec_push(&r.todo, ((range){first, first + n, false}));
   u64 begun = hs_now_ns();
 #ifndef HS_ASAN
   // enough for what may be loaded, so that running out is a finding and not the machine's end
