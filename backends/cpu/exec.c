@@ -267,12 +267,25 @@ static hs_status run_region(cpu_program *p, cpu_region *x) {
 // A step is run for each device that is `here`, one after the other, before the next step. Where
 // devices decide differently, those that do not take a branch, or have left a loop, are away until
 // the others are through: a collective there that waits for them is a deadlock, as it is on real
-// devices.
+// devices. When there is another that they could meet it at, which real devices would, the program
+// is one that this backend does not run.
 
 // The device's turn: its addresses, and those of the step's values.
 static void turn(cpu_program *p, u32 device, cpu_step *s) {
   p->addr = p->addr_of[device];
   look_up(p, s);
+}
+
+static hs_status did_not_meet(const cpu_program *p, const hlo_instr *i, hs_status deadlock) {
+  hlo_for_each_comp(c, p->m)
+    hlo_for_each_instr(other, c)
+      if (other != i && hlo_op_has(other->opcode, HLO_F_COLLECTIVE) && hlo_eval_meets(i, other)) {
+        hs_status_drop(deadlock);
+        return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode),
+                               "unsupported: devices that meet at %s and at %s, in two branches",
+                               i->name, other->name);
+      }
+  return deadlock;
 }
 
 static hs_status called_by_all(cpu_program *p, cpu_step *s) {
@@ -287,7 +300,8 @@ static hs_status called_by_all(cpu_program *p, cpu_step *s) {
   hs_status st = cpu_called_run(s->instr, p->replicas, p->partitions, p->here, bufs);
   hs_free(all);
   hs_free(bufs);
-  return st;
+  bool away = memchr(p->here, false, p->ndevices) != NULL;
+  return !hs_ok(st) && away ? did_not_meet(p, s->instr, st) : st;
 }
 
 static hs_status while_of_devices(cpu_program *p, cpu_step *s) {

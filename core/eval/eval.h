@@ -91,6 +91,9 @@ hs_status hlo_eval_devices(const hlo_module *, const hlo_eval_options *, u32 *re
 // absent and after an error.
 hs_status hlo_eval_together(const hlo_instr *, u32 replicas, u32 partitions, const bool *here,
                             hlo_literal *const *const *ops, hlo_literal **outs);
+// Whether devices that execute these collectives, in different branches of a conditional, mean each
+// other: they are the same but for names and operands.
+bool hlo_eval_meets(const hlo_instr *, const hlo_instr *);
 // Whether the evaluator covers the instruction; `why` (may be NULL) gets a short reason otherwise.
 bool hlo_eval_supports(const hlo_instr *, hs_buf *why);
 // E_UNSUPPORTED names the first instruction that a run of the module would need and the evaluator

@@ -146,6 +146,10 @@ hs_status ev_apply_run(const ev_apply *, void *const *out, const void *const *in
 // The opcode when the computation is op(p0, p1) on its two parameters in either order for a
 // commutative op; else 0.
 hlo_opcode ev_reducer(const hlo_computation *);
+// Whether a and b, of one computation or of two, are the same expression with pa in place of pb
+// (NULL: as they are); false as well when that takes more than *budget steps.
+bool ev_same_expression(const hlo_instr *a, const hlo_instr *b, const hlo_instr *pa,
+                        const hlo_instr *pb, u32 *budget);
 // Runs one value of a scalar computation over blocks (for sort keys): the value may depend on one
 // parameter only.
 bool ev_prog_key(ev *, const hlo_computation *, const hlo_instr *value, i64 param, ev_apply *);

@@ -316,6 +316,25 @@ hlo_opcode ev_reducer(const hlo_computation *c) {
   }
 }
 
+bool ev_same_expression(const hlo_instr *a, const hlo_instr *b, const hlo_instr *pa,
+                        const hlo_instr *pb, u32 *budget) {
+  if (pa && (a == pa || b == pb)) return a == pa && b == pb;
+  if (a == b && a->noperands == 0) return a->opcode == HLO_CONSTANT;
+  if (*budget == 0) return false;
+  --*budget;
+  if (a->opcode != b->opcode || a->noperands != b->noperands ||
+      a->shape->logical != b->shape->logical)
+    return false;
+  if (a->opcode == HLO_CONSTANT) {
+    const hlo_literal *x = hlo_constant_value(a), *y = hlo_constant_value(b);
+    return x && y && hlo_literal_equal(x, y);
+  }
+  if (!hlo_attrs_equal(a->attrs, b->attrs, hlo_attr_is_annotation)) return false;
+  for (u32 k = 0; k < a->noperands; k++)
+    if (!ev_same_expression(hlo_operand(a, k), hlo_operand(b, k), pa, pb, budget)) return false;
+  return true;
+}
+
 bool ev_prog_key(ev *e, const hlo_computation *c, const hlo_instr *value, i64 param, ev_apply *a) {
   if (!is_scalar(value->shape) || c->nparams > HS_COUNT(a->in)) return false;
   *a = (ev_apply){.e = e, .comp = c, .nin = c->nparams, .nout = 1, .out = {value->shape->dtype}};

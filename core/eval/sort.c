@@ -87,26 +87,6 @@ static void radix_sort(item *a, item *b, i64 n) {
   if (from != a) memcpy(a, from, (size_t)n * sizeof *a);
 }
 
-// Whether a and b are the same expression with pa in place of pb.
-static bool same_expression(const hlo_instr *a, const hlo_instr *b, const hlo_instr *pa,
-                            const hlo_instr *pb, u32 *budget) {
-  if (a == pa || b == pb) return a == pa && b == pb;
-  if (a == b && a->noperands == 0) return a->opcode == HLO_CONSTANT;
-  if (*budget == 0) return false;
-  --*budget;
-  if (a->opcode != b->opcode || a->noperands != b->noperands ||
-      a->shape->logical != b->shape->logical || a->opcode == HLO_PARAMETER)
-    return false;
-  if (a->opcode == HLO_CONSTANT) {
-    const hlo_literal *x = hlo_constant_value(a), *y = hlo_constant_value(b);
-    return x && y && hlo_literal_equal(x, y);
-  }
-  if (!hlo_attrs_equal(a->attrs, b->attrs, hlo_attr_is_annotation)) return false;
-  for (u32 k = 0; k < a->noperands; k++)
-    if (!same_expression(hlo_operand(a, k), hlo_operand(b, k), pa, pb, budget)) return false;
-  return true;
-}
-
 typedef struct order {
   bool keyed, descending, total, stable;
   u32 operand;
@@ -127,8 +107,8 @@ static hs_status order_init(ev *e, const hlo_computation *c, order *o) {
          k += 2)
       for (u32 swap = 0; swap < 2 && !o->keyed; swap++) {
         u32 budget = 4096;
-        if (!same_expression(hlo_operand(r, 0), hlo_operand(r, 1), c->params[k + swap],
-                             c->params[k + 1 - swap], &budget))
+        if (!ev_same_expression(hlo_operand(r, 0), hlo_operand(r, 1), c->params[k + swap],
+                                c->params[k + 1 - swap], &budget))
           continue;
         if (!ev_prog_key(e, c, hlo_operand(r, swap), (i64)k, &o->key)) continue;
         o->keyed = true;

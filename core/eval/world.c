@@ -2,19 +2,41 @@
 //
 // Every device is a thread that evaluates the whole program; where it is one instruction that all
 // evaluate, with operands that are known, one thread does it by turns. A rendezvous belongs to one
-// instruction and one group of devices: each participant leaves references to its operands, and
-// when all have arrived each computes its own result from them (XLA's runtime does the same,
-// xla/service/rendezvous.h). A transfer goes from one device to another or to itself: both sides
-// post it, and wait for the other in the done. When every device is waiting or finished and nothing
-// is complete, the program is in deadlock, which is an error. A module in which nothing tells
-// devices apart runs on one.
+// group of devices and to one instruction, or to several that are alike: where devices take
+// different branches of a conditional, each branch has an instruction of its own. XLA tells a
+// rendezvous by its devices and the channel, or without one by the module
+// (xla/service/collective_ops_utils.h); collectives that differ in more than their names cannot
+// answer each other there either. Each participant leaves references to its operands, and when all
+// have arrived each computes its own result from them. A transfer goes from one device to another
+// or to itself: both sides post it, and wait for the other in the done. When every device is
+// waiting or finished and nothing is complete, the program is in deadlock, which is an error. A
+// module in which nothing tells devices apart runs on one.
 #include "core/eval/world.h"
 
 // ---- rendezvous ---------------------------------------------------------------------------------
+static bool skips_computation(hlo_attr_id id) {
+  return id == HLO_ATTR_TO_APPLY || hlo_attr_is_annotation(id);
+}
+
+bool hlo_eval_meets(const hlo_instr *a, const hlo_instr *b) {
+  if (a == b) return true;
+  const hlo_computation *f = hlo_attr_comp(a, HLO_ATTR_TO_APPLY),
+                        *g = hlo_attr_comp(b, HLO_ATTR_TO_APPLY);
+  u32 budget = 4096;
+  if (a->opcode != b->opcode || a->noperands != b->noperands ||
+      a->shape->logical != b->shape->logical || !f != !g ||
+      !hlo_attrs_equal(a->attrs, b->attrs, skips_computation) ||
+      (f != g && !ev_same_expression(f->root, g->root, NULL, NULL, &budget)))
+    return false;
+  for (u32 k = 0; k < a->noperands; k++)
+    if (hlo_operand(a, k)->shape->logical != hlo_operand(b, k)->shape->logical) return false;
+  return true;
+}
+
 static ev_rendezvous *open_rendezvous(ev_world *w, const hlo_instr *i, u32 group, u32 size,
                                       u32 nops) {
   for (ev_rendezvous *m = w->open; m; m = m->next)
-    if (m->i == i && m->group == group) return m;
+    if (m->group == group && hlo_eval_meets(m->i, i)) return m;
   ev_rendezvous *m = hs_calloc(1, sizeof *m);
   *m = (ev_rendezvous){.i = i,
                        .group = group,

@@ -12,7 +12,7 @@ enum { EV_MAX_DEVICES = 1024 };
 typedef struct ev_rendezvous ev_rendezvous;
 struct ev_rendezvous {
   const hlo_instr *i;
-  u32 group;  // tells rendezvous of one instruction apart
+  u32 group;  // tells rendezvous of one instruction, or of several that are alike, apart
   u32 size, come, left;
   u32 nops;
   hlo_literal **ops;  // [position][operand], references

@@ -86,30 +86,48 @@ static void manual_regions(void **state) {
                   " sharding={devices=[4,1]<=[4]} }");
 }
 
-// Half of the devices come to the collective: as on real ones, those wait for the others for ever.
-static void a_deadlock_is_an_error(void **state) {
-  (void)state;
-  hlo_module *m =
-      parse(FOUR ADD
-            "p { x = s32[] parameter(0)\n"
-            " ROOT r = s32[] all-reduce(x), channel_id=1, use_global_device_ids=true,"
-            " replica_groups={{0,1,2,3}}, to_apply=add }\n"
-            "q { x = s32[] parameter(0)\n ROOT y = s32[] negate(x) }\n"
-            "ENTRY e { p = u32[] partition-id()\n i = s32[] convert(p)\n x = s32[] parameter(0)\n"
-            " two = s32[] constant(2)\n less = pred[] compare(i, two), direction=LT\n"
-            " ROOT y = s32[] conditional(less, x, x), true_computation=p, false_computation=q }");
+static void fails(const char *text, hs_code code, const char *says) {
+  hlo_module *m = parse(text);
   hlo_literal **args = NULL, *out = NULL;
   u32 n = 0;
   explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
   const backend_options o = {.context = backends, .deadline_s = 60};
   hs_status s = backend_run_once(cpu, m, &o, n, args, &out);
   assert_false(hs_ok(s));
-  assert_int_equal(s.err->code, HS_E_RUN);
-  assert_non_null(strstr(s.err->message, "deadlock"));
+  assert_int_equal(s.err->code, code);
+  assert_non_null(strstr(s.err->message, says));
   hs_status_drop(s);
   hlo_inputs_free(args, n);
   hlo_module_free(m);
+}
+
+#define BRANCHES(second)                                                                          \
+  FOUR ADD "p { x = s32[] parameter(0)\n"                                                         \
+           " ROOT r = s32[] all-reduce(x), channel_id=1, use_global_device_ids=true,"             \
+           " replica_groups={{0,1,2,3}}, to_apply=add }\n"                                        \
+           "q { x = s32[] parameter(0)\n" second " }\n"                                           \
+           "ENTRY e { p = u32[] partition-id()\n i = s32[] convert(p)\n x = s32[] parameter(0)\n" \
+           " two = s32[] constant(2)\n less = pred[] compare(i, two), direction=LT\n"             \
+           " ROOT y = s32[] conditional(less, x, x), true_computation=p, false_computation=q }"
+
+// Half of the devices come to the collective: as on real ones, those wait for the others for ever.
+static void a_deadlock_is_an_error(void **state) {
+  (void)state;
+  fails(BRANCHES(" ROOT y = s32[] negate(x)"), HS_E_RUN, "deadlock");
   collectives(state);  // the worker goes on
+}
+
+// Each half comes to its own: real devices would meet there.
+static void two_places_to_meet(void **state) {
+  fails(BRANCHES(" y = s32[] negate(x)\n"
+                 " ROOT s = s32[] all-reduce(y), channel_id=1, use_global_device_ids=true,"
+                 " replica_groups={{0,1,2,3}}, to_apply=add"),
+        HS_E_UNSUPPORTED, "two branches");
+  fails(BRANCHES(" y = s32[] negate(x)\n"
+                 " ROOT s = s32[] all-reduce(y), channel_id=2, use_global_device_ids=true,"
+                 " replica_groups={{0,1,2,3}}, to_apply=add"),
+        HS_E_RUN, "deadlock");
+  collectives(state);
 }
 
 // The factors of a call of LAPACK and what else a custom call of the table means, in layouts of
@@ -193,12 +211,10 @@ static void kernels_of_the_evaluator(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),
-                                     cmocka_unit_test(control_flow),
-                                     cmocka_unit_test(manual_regions),
-                                     cmocka_unit_test(a_deadlock_is_an_error),
-                                     cmocka_unit_test(libraries),
-                                     cmocka_unit_test(in_place),
-                                     cmocka_unit_test(kernels_of_the_evaluator)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(collectives),        cmocka_unit_test(control_flow),
+      cmocka_unit_test(manual_regions),     cmocka_unit_test(a_deadlock_is_an_error),
+      cmocka_unit_test(two_places_to_meet), cmocka_unit_test(libraries),
+      cmocka_unit_test(in_place),           cmocka_unit_test(kernels_of_the_evaluator)};
   return run_cpu_tests(argc, argv, "cpu_devices", tests, HS_COUNT(tests));
 }

@@ -67,6 +67,17 @@ static void check_cases(const device_case *c, size_t n) {
   "] all-gather(g1), channel_id=99, use_global_device_ids=true, replica_groups=[1," #n "]<=[" #n \
   "], dimensions={0}\n"
 #define SUM "sum { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }\n"
+// s: on device 0 the first branch, which sums up its operand, on device 1 the second, which adds 10
+// to it before that. C, D: the channels; F, G: the functions, of which sum and more are the same
+#define BRANCHES(c, f, d, g)                                                                     \
+  SUM "more { x = s32[] parameter(1) w = s32[] parameter(0) ROOT y = s32[] add(w, x) }\n"        \
+      "least { v = s32[] parameter(0) w = s32[] parameter(1) ROOT y = s32[] minimum(v, w) }\n"   \
+      "one { a = s32[] parameter(0) ROOT r = s32[] all-reduce(a), channel_id=" c ", to_apply=" f \
+      ", replica_groups={{0,1}}, use_global_device_ids=true }\n"                                 \
+      "two { a = s32[] parameter(0) t = s32[] constant(10) b = s32[] add(a, t) ROOT r = s32[] "  \
+      "all-reduce(b), channel_id=" d ", to_apply=" g                                             \
+      ", replica_groups={{0,1}}, use_global_device_ids=true }\n"                                 \
+      "ENTRY e {" ID "s = s32[] conditional(i, i, i), branch_computations={one, two}"
 #define PAIRS(p) "frontend_attributes={_xla_send_recv_source_target_pairs=\"" p "\"}"
 
 // clang-format off
@@ -128,6 +139,12 @@ static const device_case groups[] = {
      "ENTRY e {" ID "z = s32[] constant(0) t = (s32[], s32[]) tuple(z, i) l = (s32[], s32[]) "
      "while(t), condition=c, body=b s = s32[] get-tuple-element(l), index=1" GATHER("s", 8) "}",
      "{88,89,90,83,84,85,86,87}"},
+    {"a collective in either branch", PARTS(2) BRANCHES("1", "sum", "1", "more") GATHER("s", 2) "}",
+     "{11,11}"},
+    {"in the branches on two channels", PARTS(2) BRANCHES("1", "sum", "2", "more") GATHER("s", 2)
+     "}", "error:deadlock:otherdevicesdonotarriveatall-reduce"},
+    {"in the branches by two functions", PARTS(2) BRANCHES("1", "sum", "1", "least") GATHER("s", 2)
+     "}", "error:deadlock:otherdevicesdonotarriveatall-reduce"},
 };
 // clang-format on
 static void groups_and_slices(void **state) {
