@@ -178,11 +178,63 @@ static void first_few(void **st) {
                 " ROOT t = (s32[7,5], s32[5]) tuple(b, c) }"));
 }
 
+// Sorted by what is no strict weak order the elements have no certain places, in HLO as in XLA.
+// What comes out are still the elements, each once and with what belongs to it.
+static void permutes(const backend *b, const hlo_module *m, i64 n) {
+  const backend_options o = {.context = backends, .deadline_s = 120};
+  backend_result r = run_on(b, m, &o, NULL, NULL);
+  const hlo_literal *keys = r.outputs->children[0], *index = r.outputs->children[1],
+                    *were = r.outputs->children[2];
+  bool *seen = hs_calloc((size_t)n, sizeof *seen);
+  for (i64 k = 0; k < n; k++) {
+    i64 from = hlo_literal_i64(index, k);
+    assert_true(from >= 0 && from < n && !seen[from]);
+    seen[from] = true;
+    assert_int_equal(hlo_literal_i64(keys, k), hlo_literal_i64(were, from));
+  }
+  hs_free(seen);
+  backend_result_free(&r);
+}
+
+static void no_orders(void **st) {
+  (void)st;
+  static const char *const by[] = {
+      "ROOT r = pred[] compare(a, b), direction=LE",
+      "ROOT r = pred[] compare(a, b), direction=NE",
+      "ROOT r = pred[] compare(c, d), direction=LT",  // places, not keys
+      "ROOT r = pred[] compare(a, d), direction=LT",
+      "ROOT r = pred[] constant(true)",
+      "t = s32[] subtract(a, b) z = s32[] constant(0) "
+      "ROOT r = pred[] compare(t, z), direction=LT",  // overflows: a < b < c < a
+      "t = s32[] multiply(a, d) o = s32[] constant(64) u = s32[] and(t, o) "
+      "ROOT r = pred[] compare(u, o), direction=EQ",
+  };
+  static const int sizes[] = {2, 17, 70, 3000, 70000};
+  for (size_t k = 0; k < HS_COUNT(by); k++)
+    for (size_t j = 0; j < 2 * HS_COUNT(sizes) - (k ? 2 : 0); j++) {  // the longest once
+      char text[2048];
+      int n = sizes[j / 2];
+      snprintf(text, sizeof text,
+               "HloModule t\nlt { a = s32[] parameter(0) b = s32[] parameter(1) c = s32[] "
+               "parameter(2) d = s32[] parameter(3) %s }\nENTRY e { i = s32[%d] iota(), "
+               "iota_dimension=0 f = s32[] constant(-1640531527) g = s32[%d] broadcast(f), "
+               "dimensions={} x = s32[%d] multiply(i, g) s = (s32[%d], s32[%d]) sort(x, i), "
+               "dimensions={0}, is_stable=%s, to_apply=lt y = s32[%d] get-tuple-element(s), "
+               "index=0 p = s32[%d] get-tuple-element(s), index=1 "
+               "ROOT o = (s32[%d], s32[%d], s32[%d]) tuple(y, p, x) }",
+               by[k], n, n, n, n, n, j % 2 ? "true" : "false", n, n, n, n, n);
+      hlo_module *m = parse(text);
+      permutes(backend_find("interp"), m, n);
+      permutes(cpu, m, n);
+      hlo_module_free(m);
+    }
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(types),     cmocka_unit_test(long_lines), cmocka_unit_test(zeros),
       cmocka_unit_test(expanded),  cmocka_unit_test(several),    cmocka_unit_test(topk),
-      cmocka_unit_test(first_few),
+      cmocka_unit_test(first_few), cmocka_unit_test(no_orders),
   };
   return run_cpu_tests(argc, argv, "cpu_sorts", tests, HS_COUNT(tests));
 }
