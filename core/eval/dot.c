@@ -230,6 +230,14 @@ static void cut_dynamic(const hlo_literal *l, hlo_ints c, axis *a, axis *b) {
   }
 }
 
+// A failed product leaves nothing behind.
+static hs_status finished(hs_status st, hlo_literal **out) {
+  if (hs_ok(st)) return st;
+  hlo_literal_unref(*out);
+  *out = NULL;
+  return st;
+}
+
 hs_status ev_dot(ev *e, const ev_dims *d, hlo_literal *const *ops, const hlo_shape *result,
                  hlo_literal **out) {
   dot_axes x;
@@ -248,7 +256,7 @@ hs_status ev_dot(ev *e, const ev_dims *d, hlo_literal *const *ops, const hlo_sha
   hs_free(ba);
   hs_free(bb);
   product_free(&p);
-  return st;
+  return finished(st, out);
 }
 
 hs_status hlo_eval_dot(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
@@ -466,7 +474,7 @@ hs_status ev_convolve(ev *e, const hlo_instr *i, const ev_conv *c, hlo_literal *
   if (!hs_ok(st)) {
     hs_free(own);
     product_free(&p);
-    return st;
+    return finished(st, out);
   }
   if (own) p.a.data = own;
   hlo_row_major_strides(a->rank, dims, as);
@@ -515,7 +523,7 @@ hs_status ev_convolve(ev *e, const hlo_instr *i, const ev_conv *c, hlo_literal *
   hs_free(tmp);
   hs_free(own);
   product_free(&p);
-  return st;
+  return finished(st, out);
 }
 
 hs_status hlo_eval_convolution(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {

@@ -25,7 +25,8 @@ hs_status ev_norm_inference(ev *, const hlo_instr *, u32 n, hlo_literal *const *
 hs_status ev_norm_gradient(ev *, const hlo_instr *, u32 n, hlo_literal *const *ops, i64 feature,
                            double eps, bool inverse, hlo_literal **out);
 
-// dot.c: a dot of two arrays with these dimension numbers, rounded to the result's type.
+// dot.c: a dot of two arrays with these dimension numbers, rounded to the result's type. Without
+// a result when it fails, as the convolution below.
 typedef struct ev_dims {
   hlo_ints lhs_batch, rhs_batch, lhs_contracting, rhs_contracting;
 } ev_dims;
