@@ -361,10 +361,18 @@ static hs_status compare_at(walk *w, const hlo_literal *want, const hlo_literal 
   return st;
 }
 
-hs_status hlo_compare_phases(const hlo_literal *expected, const hlo_literal *actual,
+// After an error `out` has the leaves that were compared before it.
+static hs_status compare_all(const hlo_literal *expected, const hlo_literal *actual,
                              hlo_tolerance tol, const hlo_phases *phases, hlo_comparisons *out) {
   *out = (hlo_comparisons){0};
   return compare_at(&(walk){tol, phases, 0, out}, expected, actual, "result");
+}
+
+hs_status hlo_compare_phases(const hlo_literal *expected, const hlo_literal *actual,
+                             hlo_tolerance tol, const hlo_phases *phases, hlo_comparisons *out) {
+  hs_status s = compare_all(expected, actual, tol, phases, out);
+  if (!hs_ok(s)) hlo_comparisons_free(out);
+  return s;
 }
 
 hs_status hlo_compare_leaves(const hlo_literal *expected, const hlo_literal *actual,
@@ -470,7 +478,7 @@ static hs_status as_status(const hlo_comparison *c) {
 hs_status hlo_compare_up_to(const hlo_literal *expected, const hlo_literal *actual,
                             hlo_tolerance tol, const hlo_phases *phases) {
   hlo_comparisons list;
-  hs_status st = hlo_compare_phases(expected, actual, tol, phases, &list);
+  hs_status st = compare_all(expected, actual, tol, phases, &list);
   for (size_t k = 0; k < list.n; k++) st = hs_chain(st, as_status(&list.v[k]));
   hlo_comparisons_free(&list);
   return st;

@@ -96,7 +96,7 @@ typedef struct hlo_phases {
 
 // Compares leaf by leaf. HS_GOOD whether or not values differ, then *out has one entry per array
 // (its mismatches say whether it agrees); E_DIFFER when the shapes or dynamic sizes already do,
-// E_ELIDED for a value printed as {...}.
+// E_ELIDED for a value printed as {...}, E_INTERRUPTED. *out is empty after an error.
 hs_status hlo_compare_leaves(const hlo_literal *expected, const hlo_literal *actual, hlo_tolerance,
                              hlo_comparisons *out);
 // The same, where vectors of `actual` (phases NULL: none) are first turned to those of `expected`.

@@ -168,11 +168,32 @@ static void complex_numbers_by_modulus(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// The second leaf cannot be compared: the list that the first one is in is nobody's to free.
+static void nothing_is_left_of_what_cannot_be_compared(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_literal *a = value(ctx, "f32[1]", "{1}"), *b = value(ctx, "f32[2]", "{1, 2}"),
+              *aa[2] = {a, hlo_literal_ref(a)}, *ab[2] = {hlo_literal_ref(a), b};
+  const hlo_shape *of_aa[2] = {a->shape, a->shape}, *of_ab[2] = {a->shape, b->shape};
+  hlo_literal *want = hlo_literal_tuple(hlo_shape_tuple(ctx, 2, of_aa), 2, aa),
+              *got = hlo_literal_tuple(hlo_shape_tuple(ctx, 2, of_ab), 2, ab);
+  hlo_comparisons list;
+  hs_status s = hlo_compare_leaves(want, got, hlo_near(0, 0), &list);
+  assert_false(hs_ok(s));
+  assert_int_equal(s.err->code, HS_E_DIFFER);
+  assert_true(list.n == 0 && !list.v);
+  hs_status_drop(s);
+  hlo_literal_unref(want);
+  hlo_literal_unref(got);
+  hlo_ctx_free(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(a_mismatch_exceeds_both_bounds),
                                      cmocka_unit_test(types_have_bounds_of_their_own),
                                      cmocka_unit_test(complex_numbers_by_modulus),
                                      cmocka_unit_test(values_that_are_no_numbers),
+                                     cmocka_unit_test(nothing_is_left_of_what_cannot_be_compared),
                                      cmocka_unit_test(suggested_tolerances_pass),
                                      cmocka_unit_test(distances_count_representable_numbers),
                                      cmocka_unit_test(histograms_add_up)};
