@@ -140,7 +140,7 @@ hs_status bundle_write_sums(const char *dir) {
   file_names names = {0};
   hs_buf sums = {0};
   hs_status s = list_files(dir, "", &names);
-  qsort(names.v, names.n, sizeof *names.v, by_name);
+  if (names.n) qsort(names.v, names.n, sizeof *names.v, by_name);
   for (size_t k = 0; k < names.n; k++) {
     char *path = hs_format("%s/%s", dir, names.v[k]), hex[65];
     hs_buf text = {0};
