@@ -180,7 +180,10 @@ static void from_custom_call(la_solver *v, hlo_instr *i) {
   bool only = hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), HS_STR("LayoutConstraint"));
   la_set_instr(v, i, own);
   for (u32 k = 0; k < given->n && k < i->noperands; k++)
-    fix_operand(v, i, k, only ? own : hlo_shape_fill_layout(v->ctx, given->v[k]));
+    fix_operand(v, i, k,
+                only && hlo_shape_compatible(own, hlo_operand(i, k)->shape)
+                    ? own
+                    : hlo_shape_fill_layout(v->ctx, given->v[k]));
 }
 
 // ---- XLA:CPU's preferences ----------------------------------------------------------------------

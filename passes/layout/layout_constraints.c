@@ -190,7 +190,9 @@ bool la_may_differ(const hlo_instr *i) {
   case HLO_TOPK:
   case HLO_TRIANGULAR_SOLVE:
   case HLO_WHILE: return false;
-  case HLO_CUSTOM_CALL: return !is_called(i, "LayoutConstraint");
+  case HLO_CUSTOM_CALL:
+    return !is_called(i, "LayoutConstraint") || i->noperands != 1 ||
+           !hlo_shape_compatible(hlo_operand(i, 0)->shape, i->shape);
   default: return !hlo_op_has(i->opcode, HLO_F_ELEMENTWISE);
   }
 }

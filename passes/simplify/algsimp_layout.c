@@ -88,6 +88,7 @@ ALG_RULE(layout_constraint) {
     return NULL;
   hlo_instr *o = X;
   if (o->shape == i->shape) return o;
+  if (!hlo_shape_compatible(o->shape, i->shape)) return NULL;  // nothing holds a custom call to it
   return pass_alg_add(a, HLO_COPY, i->shape, 1, &o);
 }
 
