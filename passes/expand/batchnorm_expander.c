@@ -154,6 +154,7 @@ static hs_status run(pass_ctx *c) {
       hlo_instr *now = i->opcode == HLO_BATCH_NORM_TRAINING ? expand_training(&b)
                        : i->opcode == HLO_BATCH_NORM_GRAD   ? expand_grad(&b)
                                                             : expand_inference(&b);
+      now = pass_as_stated(now, i->shape);
       if (now->shape != i->shape && now->shape->logical == i->shape->logical &&
           now->opcode == HLO_TUPLE)
         hlo_set_shape(now, with_layout_of(i, i->shape));

@@ -405,7 +405,7 @@ static void scatter_to_loop(pass_ctx *c, hlo_instr *s, i64 trips) {
   with_metadata(w, s);
   for (u32 k = 0; k < n; k++) results[k] = hlo_add_gte(w, k + 1);
   hlo_instr *r = n == 1 ? results[0] : hlo_add_tuple(s->parent, n, results);
-  hlo_replace(s, r);
+  hlo_replace(s, pass_as_stated(r, s->shape));
 }
 
 // Combiners for which the order of the updates does not matter.
@@ -459,7 +459,8 @@ static hs_status run_scatter_expander(pass_ctx *c) {
       }
       hlo_instr **same = HS_NEW_ARRAY(c->scratch, hlo_instr *, nops);
       for (u32 k = 0; k < nops; k++) same[k] = hlo_operand(i, k);
-      hlo_replace(i, nops == 1 ? same[0] : hlo_add_tuple(comp, nops, same));
+      hlo_instr *now = nops == 1 ? same[0] : hlo_add_tuple(comp, nops, same);
+      hlo_replace(i, pass_as_stated(now, i->shape));
     }
   }
   return HS_GOOD;

@@ -1,5 +1,5 @@
 // logistic_expander.c — logistic-expander (xla/hlo/transforms/expanders/logistic_expander.cc):
-// logistic(x) becomes 1 / (1 + exp(-x)), in the element type of x.
+// logistic(x) becomes 1 / (1 + exp(-x)), in the element type of the result.
 #include "passes/run/rewrite.h"
 
 static hs_status run(pass_ctx *c) {
@@ -9,8 +9,9 @@ static hs_status run(pass_ctx *c) {
       if (i->opcode != HLO_LOGISTIC) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "expanded to 1 / (1 + exp(-x))");
-      hlo_instr *one = hlo_build_full(comp, i->shape, 1.0);
-      hlo_instr *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, hlo_operand(i, 0)));
+      hlo_instr *one = hlo_build_full(comp, i->shape, 1.0), *x = hlo_operand(i, 0);
+      if (x->shape->dtype != i->shape->dtype) x = hlo_build_convert(x, i->shape->dtype);
+      hlo_instr *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, x));
       hlo_replace(i, hlo_build_binary(HLO_DIVIDE, one, hlo_build_binary(HLO_ADD, one, e)));
     }
   }

@@ -183,6 +183,19 @@ hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
   return hlo_add_gte(tuple, k);
 }
 
+hlo_instr *pass_as_stated(hlo_instr *now, const hlo_shape *stated) {
+  if (hlo_shape_compatible(now->shape, stated)) return now;
+  if (!hlo_shape_is_tuple(stated))
+    return now->shape->dtype == stated->dtype ? now : hlo_build_convert(now, stated->dtype);
+  hlo_instr **parts = hs_calloc(stated->nelems + 1u, sizeof *parts);
+  for (u32 k = 0; k < stated->nelems; k++)
+    parts[k] = pass_as_stated(pass_element(now, k), stated->elems[k]);
+  hlo_instr *r = hlo_add_tuple(now->parent, stated->nelems, parts);
+  hs_free(parts);
+  if (!now->nuses) hlo_remove_dead(now);
+  return r;
+}
+
 const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype t) {
   return hlo_shape_with_dtype(like->parent->module->ctx, like->shape, t);
 }

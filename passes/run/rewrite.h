@@ -104,6 +104,9 @@ bool pass_const_i64(const hlo_instr *, i64 *v);  // integer or pred constant of 
 hlo_computation *pass_element_of(hlo_computation *f, u32 k);
 // Element k of a tuple: the operand of a tuple instruction, else a new get-tuple-element.
 hlo_instr *pass_element(hlo_instr *tuple, i64 k);
+// The value, its arrays converted to the element types of `stated`: an instruction may state its
+// result in another precision than its operands have.
+hlo_instr *pass_as_stated(hlo_instr *, const hlo_shape *stated);
 // Array shape with the dims of `like` (its layout too) and another element type.
 const hlo_shape *pass_shape_as(const hlo_instr *like, hlo_dtype);
 // An unnamed parameter.

@@ -37,7 +37,12 @@ ALG_RULE(scatter_empty) {
     if (hlo_operand(i, k)->shape->elements != 0) return NULL;
   if (n == 1 && !hlo_shape_is_tuple(i->shape)) return X;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n);
-  for (u32 k = 0; k < n; k++) ops[k] = hlo_operand(i, k);
+  for (u32 k = 0; k < n; k++) {
+    const hlo_shape *stated = i->shape->elems[k];
+    ops[k] = hlo_operand(i, k);
+    if (!hlo_shape_compatible(ops[k]->shape, stated))  // another precision
+      ops[k] = pass_alg_add(a, HLO_CONVERT, stated, 1, &ops[k]);
+  }
   return pass_alg_add(a, HLO_TUPLE, i->shape, n, ops);
 }
 
