@@ -85,7 +85,6 @@ static hlo_literal *nudged(const hlo_literal *l, double by, u64 *state) {
     hlo_literal **parts = hs_calloc(l->nchildren + 1u, sizeof *parts);
     for (u32 k = 0; k < l->nchildren; k++) parts[k] = nudged(l->children[k], by, state);
     out = hlo_literal_tuple(l->shape, l->nchildren, parts);
-    for (u32 k = 0; k < l->nchildren; k++) hlo_literal_unref(parts[k]);
     return hs_free(parts), out;
   }
   hlo_dtype t = l->shape->dtype, part = hlo_dtype_real_part(t);
