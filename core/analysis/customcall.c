@@ -67,6 +67,46 @@ static bool custom_shape_body(const hlo_instr *i) {
     if (!hlo_shape_compatible(c->params[k]->shape, hlo_operand(i, k)->shape)) return false;
   return true;
 }
+// Calls into libraries: arrays to an array, or to a tuple of them.
+static bool custom_shape_library(const hlo_instr *i) {
+  const hlo_shape *s = i->shape;
+  if (!i->noperands || !arrays(i)) return false;
+  for (u32 k = 0; hlo_shape_is_tuple(s) && k < s->nelems; k++)
+    if (!hlo_shape_is_array(s->elems[k])) return false;
+  return hlo_shape_is_tuple(s) ? s->nelems != 0 : hlo_shape_is_array(s);
+}
+// A buffer is the array in it.
+static const hlo_shape *held(const hlo_shape *s) {
+  return s->dtype == HLO_BUFFER && s->nelems ? s->elems[0] : s;
+}
+static bool custom_shape_held(const hlo_instr *i) {
+  return i->noperands == 1 && hlo_shape_compatible(held(i->shape), held(hlo_operand(i, 0)->shape));
+}
+// Sizes follow the array: one scalar of integers for each of its dimensions.
+static bool same_array(const hlo_shape *a, const hlo_shape *b) {
+  return hlo_shape_is_array(a) && hlo_shape_is_array(b) && a->dtype == b->dtype &&
+         a->rank == b->rank && a->elements == b->elements;
+}
+static bool is_size(const hlo_shape *s) {
+  return hlo_shape_is_scalar(s) && hlo_dtype_is_integer(s->dtype);
+}
+static bool custom_shape_sized(const hlo_instr *i) {
+  if (!i->noperands || !same_array(hlo_operand(i, 0)->shape, i->shape) ||
+      i->noperands != i->shape->rank + 1u)
+    return false;
+  for (u32 k = 1; k < i->noperands; k++)
+    if (!is_size(hlo_operand(i, k)->shape)) return false;
+  return true;
+}
+static bool custom_shape_sizes(const hlo_instr *i) {
+  if (i->noperands != 1 || !hlo_shape_is_tuple(i->shape) || !i->shape->nelems ||
+      !same_array(hlo_operand(i, 0)->shape, i->shape->elems[0]) ||
+      i->shape->nelems != i->shape->elems[0]->rank + 1u)
+    return false;
+  for (u32 k = 1; k < i->shape->nelems; k++)
+    if (!is_size(i->shape->elems[k])) return false;
+  return true;
+}
 static bool custom_shape_matrix(const hlo_instr *i) {
   return i->noperands && arrays(i) && hlo_operand(i, 0)->shape->rank >= 2 &&
          hlo_shape_is_array(result_array(i));

@@ -187,9 +187,6 @@ hs_status ev_custom_dynamic_convolution(ev *e, const hlo_instr *i, hlo_literal *
 hs_status ev_custom_slice_to_dynamic(ev *e, const hlo_instr *i, hlo_literal **ops,
                                      hlo_literal **out) {
   const hlo_shape *s = i->shape;
-  if (!hlo_shape_is_array(s) || i->noperands != s->rank + 1 ||
-      ops[0]->shape->elements != s->elements)
-    return ev_unsupported(i, "with these operands");
   HS_TRY(ev_new(e, s, out));
   memcpy((*out)->data, ops[0]->data, (*out)->bytes);
   for (u32 d = 0; d < s->rank && (*out)->dynamic_sizes; d++)
@@ -199,9 +196,6 @@ hs_status ev_custom_slice_to_dynamic(ev *e, const hlo_instr *i, hlo_literal **op
 
 hs_status ev_custom_pad_to_static(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *s = ops[0]->shape;
-  if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems != s->rank + 1 ||
-      i->shape->elems[0]->elements != s->elements)
-    return ev_unsupported(i, "with these results");
   HS_TRY(ev_new(e, i->shape, out));
   memcpy((*out)->children[0]->data, ops[0]->data, ops[0]->bytes);
   for (u32 d = 0; d < s->rank; d++)

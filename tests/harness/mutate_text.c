@@ -311,6 +311,32 @@ static bool swap_callee(work *w) {
   hs_free(x);
   return true;
 }
+// An operation becomes the call of a function that hlosh knows, or a call that of another one: the
+// verifier does not hold operands and results of calls to anything.
+static bool change_target(work *w) {
+  static const char *const targets[] = {
+#define CUSTOM(id, target, shape, eval, cost, flags) target,
+#include "core/analysis/customcalls.def"
+#undef CUSTOM
+  };
+  size_t k, end, a;
+  if (!find(w, is_opcode, &k) || (end = past(w, k + 1)) > w->t.n) return false;
+  char *x = hs_format(", custom_call_target=\"%s\"", targets[below(w, HS_COUNT(targets))]);
+  for (char *p = x; *p; p++)
+    if (*p == '?' || *p == '*') *p = "sdcz"[below(w, 4)];
+  if (!hs_str_eq(word(w, k), HS_STR("custom-call"))) {
+    size_t from = end_of(w, end - 1), n = 0;
+    if (below(w, 4))  // without what only the operation has
+      while (from + n < w->b->n && w->b->p[from + n] != '\n') n++;
+    mutate_replace(w->b, from, n, x, strlen(x));
+    put(w, k, "custom-call");
+  } else {
+    for (a = end; a + 2 < w->t.n && !hs_str_eq(word(w, a), HS_STR("custom_call_target"));) a++;
+    if (a + 2 < w->t.n) put(w, a + 2, strchr(x, '"'));
+  }
+  hs_free(x);
+  return true;
+}
 static bool drop_attribute(work *w) {
   size_t k;
   if (!find(w, is_attribute, &k)) return false;
@@ -406,6 +432,7 @@ void mutate_text(u64 *state, hs_buf *text, const char *other, size_t nother, u32
                                     drop_operand,
                                     repeat_operand,
                                     swap_callee,
+                                    change_target,
                                     drop_attribute,
                                     copy_attribute,
                                     copy_attribute,
