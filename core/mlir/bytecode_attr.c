@@ -155,10 +155,16 @@ static bool put_int(mlir_bc *B, bc_at *c, hs_buf *out) {
   return true;
 }
 
-static void put_double(hs_buf *out, double v) {
-  if (v != v) hs_buf_puts(out, "nan");
-  else if (v - v != 0) hs_buf_puts(out, v > 0 ? "inf" : "-inf");
-  else hs_buf_printf(out, "%.17g", v);
+// As few digits as give the number back.
+static void put_double(hs_buf *out, hlo_dtype d, double v) {
+  size_t used, at = out->n;
+  float back;
+  int digits = d == HLO_F64 ? 17 : 6;
+  do {
+    out->n = at;
+    hs_buf_printf(out, "%.*g", digits, v);
+    back = (float)hlo_scan_double(out->p + at, out->p + out->n, &used);
+  } while (digits++ < 9 && back != (float)v);
 }
 
 static bool put_float(mlir_bc *B, bc_at *c, hs_buf *out) {
@@ -169,7 +175,7 @@ static bool put_float(mlir_bc *B, bc_at *c, hs_buf *out) {
   if (d == HLO_DT_INVALID || !hlo_dtype_is_float(d))
     return bc_bad(B, c->p, "a number of type %.*s", (int)HS_MIN(t.text.n, 40u), t.text.p);
   if (!read_bits(B, c, (u32)hlo_dtype_bits(d), &bits)) return false;
-  put_double(out, hlo_elem_to_f64(d, &bits));
+  put_double(out, d, hlo_elem_to_f64(d, &bits));
   hs_buf_printf(out, " : %.*s", (int)t.text.n, t.text.p);
   return true;
 }
@@ -523,12 +529,7 @@ static bool put_custom(mlir_bc *B, hs_buf *out, u32 index, bc_style style) {
     return hs_buf_printf(out, "#%.*s.encoded", (int)HS_MIN(dialect.n, 80u), dialect.p), true;
   }
   case TEXT: hs_buf_put(out, c.p, strnlen(c.p, (size_t)(c.end - c.p))); return true;
-  case LOC_FIRST:
-  case LOC_FILE:
-  case LOC_FUSED:
-  case LOC_NAME:
-  case LOC_NONE:
-  case LOC_RANGE: break;
+  default: break;
   }
   return bc_bad(B, e->at.p, "a location where an attribute is expected");
 }

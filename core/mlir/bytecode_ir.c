@@ -13,7 +13,7 @@ typedef struct op_row {
   const char *attrs;  // names, with blanks between
 } op_row;
 static const op_row ops[] = {
-#define VHLO_OP(name, attrs) {name, attrs},
+#define VHLO_OP(since, name, attrs) {name, attrs},
 #include "core/mlir/vhlo.def"
 #undef VHLO_OP
 };
@@ -145,16 +145,16 @@ static void push_text(mlir_bc *B, const char *name, const hs_buf *b) {
 }
 
 static bool is_default(mlir_span s) {
-  static const char *const texts[] = {"[]", "none", "false", "0 : i64", "array<i64>"};
+  static const char *const texts[] = {"[]", "{}", "none", "false", "0 : i64", "array<i64>"};
   for (size_t k = 0; k < HS_COUNT(texts); k++)
     if (hs_str_eq(s, hs_str_of(texts[k]))) return true;
   return false;
 }
 
-// #stablehlo.gather<offset_dims = [2], ..>; nothing when all of it says nothing.
+// #stablehlo.gather<offset_dims = [2], ..>; no channel or algorithm when all of it says nothing.
 static bool push_struct(mlir_bc *B, const raw_op *op, const struct_row *row) {
   hs_buf b = {0};
-  bool ok = true, any = false;
+  bool ok = true, any = !in_list("channel_handle algorithm", hs_str_of(row->name));
   hs_buf_printf(&b, "#stablehlo.%s<", row->mnemonic);
   const char *list = row->keys;
   for (hs_str w; ok && (w = next_word(&list)).n;) {
@@ -241,9 +241,9 @@ static bool is_part(hs_str op, hs_str name, bool conv) {
 // given together.
 static bool is_missing(mlir_bc *B, const raw_op *op, const bc_pair *a, mlir_span text) {
   static const char list[] =
-      "called_computations operand_layouts result_layouts result_tilings output_operand_aliases "
-      "precision_config layout source_target_pairs known_expanding_dimensions "
-      "known_nonexpanding_dimensions";
+      "backend_config called_computations operand_layouts result_layouts result_tilings "
+      "output_operand_aliases precision_config layout source_target_pairs "
+      "known_expanding_dimensions known_nonexpanding_dimensions";
   if (!is_default(text) || !in_list(list, a->name)) return false;
   if (!in_list("operand_layouts result_layouts", a->name)) return true;
   bool operands = *a->name.p == 'o';

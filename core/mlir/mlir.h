@@ -33,5 +33,16 @@ hs_status hlo_mlir_check(hlo_ctx *, const char *text, size_t n, const hlo_parse_
 // edges are left out. E_NO_STABLEHLO names an instruction or attribute without a form there, and
 // nothing is appended then.
 hs_status hlo_mlir_print(const hlo_module *, hs_buf *);
+// Appends the module as a portable artifact of a version of StableHLO (100 times its first number
+// and the second): what stablehlo.serialize_portable_artifact writes of hlo_mlir_print's text.
+// E_NO_STABLEHLO also for what that version does not have; nothing is appended then.
+enum {
+  HLO_STABLEHLO_OLDEST = 9,
+  HLO_STABLEHLO_USUAL = 117,  // jaxlib 0.10's
+  HLO_STABLEHLO_NEWEST = 121
+};
+hs_status hlo_mlir_write(const hlo_module *, u32 version, hs_buf *);
+// "1.17.0", "1.17" as such a number; E_USAGE for others.
+hs_status hlo_mlir_version(hs_str, u32 *out);
 
 #endif

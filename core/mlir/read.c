@@ -48,9 +48,11 @@ static void reader_free(mlir_reader *R) {
   hs_arena_free(&R->arena);
 }
 
-// A module that is only read, too, owns what its types and constants intern.
+typedef bool use_tree(mlir_reader *, void *arg);
+
+// A module that is only read, too, owns what its types and constants intern. `use` gets the tree.
 static hs_status read_text(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
-                           bool convert, hlo_module **out) {
+                           use_tree *use, void *arg, hlo_module **out) {
   *out = NULL;
   hlo_module *m = hlo_module_new(ctx, "module");
   mlir_reader reader = {.ctx = ctx, .m = m}, *R = &reader;
@@ -64,7 +66,7 @@ static hs_status read_text(hlo_ctx *ctx, const char *text, size_t n, const hlo_p
   hlo_journal_disable(m);
   bool bytecode = hlo_is_mlir_bytecode(RX->p, (size_t)(RX->end - RX->p));
   bool read = bytecode ? mlir_read_bytecode(R) : hlo_lex_check_nul(RX) && mlir_read_module(R);
-  if (read && convert) (void)mlir_convert(R);
+  if (read && use) (void)use(R, arg);
   if (RX->many) *R->opt.stopped_at = (size_t)(RX->end - text);
   reader_free(R);
   hlo_journal_enable(m);
@@ -76,16 +78,26 @@ static hs_status read_text(hlo_ctx *ctx, const char *text, size_t n, const hlo_p
   return HS_GOOD;
 }
 
+static bool convert(mlir_reader *R, void *arg) { return (void)arg, mlir_convert(R); }
+
 hs_status hlo_mlir_read(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
                         hlo_module **out) {
-  HS_TRY(read_text(ctx, text, n, o, true, out));
+  HS_TRY(read_text(ctx, text, n, o, convert, NULL, out));
   hlo_mark_sources(*out);
   return HS_GOOD;
 }
 
 hs_status hlo_mlir_check(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o) {
   hlo_module *m;
-  HS_TRY(read_text(ctx, text, n, o, false, &m));
+  HS_TRY(read_text(ctx, text, n, o, NULL, NULL, &m));
+  hlo_module_free(m);
+  return HS_GOOD;
+}
+
+hs_status mlir_read_tree(hlo_ctx *ctx, const char *text, size_t n, const hlo_parse_options *o,
+                         use_tree *use, void *arg) {
+  hlo_module *m;
+  HS_TRY(read_text(ctx, text, n, o, use, arg, &m));
   hlo_module_free(m);
   return HS_GOOD;
 }

@@ -14,6 +14,7 @@
 //   emit                              HLO instructions with their metadata
 //   rules*                            what an operation becomes
 //   convert                           regions, functions, the module
+//   print, portable                   out again: as text, as bytecode
 #ifndef HLO_MLIR_TREE_H
 #define HLO_MLIR_TREE_H
 
@@ -48,7 +49,7 @@ struct mlir_value {
   mlir_span loc;        // of an argument
   mlir_attrs attrs;     // of a function's argument
   mlir_value *same;     // what simplification found it to be; NULL: itself
-  u32 mark;             // the look for captured values that found it
+  u32 mark;             // the look for captured values that found it; in a file, its number
   // the instruction that it is in the computation being built
   hlo_instr *now;
 };
@@ -364,5 +365,10 @@ hlo_computation *mlir_build_region(mlir_reader *, mlir_region *, const mlir_valu
                                    mlir_shape_of);
 hlo_computation *mlir_build_func(mlir_reader *, mlir_func *);
 bool mlir_convert(mlir_reader *);
+
+// ---- read.c -------------------------------------------------------------------------------------
+// Reads a text and hands its tree to `use`, which returns false where it recorded an error.
+hs_status mlir_read_tree(hlo_ctx *, const char *text, size_t n, const hlo_parse_options *,
+                         bool (*use)(mlir_reader *, void *arg), void *arg);
 
 #endif

@@ -1,11 +1,13 @@
 // stablehlo_same.c — what StableHLO texts become, beside what XLA made of them.
 //
-// usage: stablehlo_same DIR [--back 1] [--write DIR] [--only SUBSTRING] [--least N] [-j N]
+// usage: stablehlo_same DIR [--back 1] [--artifact VERSION] [--write DIR] [--only SUBSTRING]
+//        [--least N] [-j N]
 // For each NAME.mlir with a NAME.hlo beside it: the conversion must be the module of the .hlo, up
 // to names and the order of instructions. With --back, for each NAME.hlo that is valid: printed as
 // StableHLO and read back as it is written, the module must be the same but for layouts,
 // annotations and how tuples are taken apart; what StableHLO has no form for is named and counted
-// apart. --write keeps the texts, NAME.mlir, in that folder. Prints "FAIL NAME: where they part",
+// apart. With --artifact as well, it goes out and back as a portable artifact of that version of
+// StableHLO instead. --write keeps the texts, NAME.mlir, and artifacts, NAME.mlirbc, in that folder. Prints "FAIL NAME: where they part",
 // and last "stablehlo_same: P/T", with --back also ", U without a form". Exit 0 when nothing
 // failed, or when at least N are the same.
 #include "core/mlir/mlir.h"
@@ -23,6 +25,7 @@ typedef struct tests {
   const char *dir;
   const char *write;  // NULL: nowhere
   bool back;
+  u32 artifact;  // its version; 0: text
   drv_names names;
   u32 same, without, invalid;
 } tests;
@@ -35,6 +38,14 @@ static int report(FILE *out, hs_status s, int verdict) {
   return verdict;
 }
 
+static hs_status keep(const tests *t, const char *name, const char *ending, const hs_buf *b) {
+  if (!t->write) return HS_GOOD;
+  char *to = hs_format("%s/%s%s", t->write, name, ending);
+  hs_status s = hs_write_file(to, b->p, b->n, false);
+  hs_free(to);
+  return s;
+}
+
 static int and_back(const tests *t, const char *name, hlo_ctx *ctx, FILE *out) {
   char *path = hs_format("%s/%s.hlo", t->dir, name);
   hlo_module *a = NULL, *b = NULL;
@@ -45,11 +56,12 @@ static int and_back(const tests *t, const char *name, hlo_ctx *ctx, FILE *out) {
   if (hs_ok(s)) s = hlo_verify(a, NULL);
   if (!hs_ok(s)) verdict = report(out, s, INVALID);
   else if (!hs_ok(s = hlo_mlir_print(a, &text))) verdict = report(out, s, WITHOUT);
-  if (verdict == SAME && t->write) {
-    char *to = hs_format("%s/%s.mlir", t->write, name);
-    s = hs_write_file(to, text.p, text.n, false);
-    hs_free(to);
-    if (!hs_ok(s)) verdict = report(out, s, DIFFER);
+  if (verdict == SAME && !hs_ok(s = keep(t, name, ".mlir", &text)))
+    verdict = report(out, s, DIFFER);
+  if (verdict == SAME && t->artifact) {
+    text.n = 0;
+    if (!hs_ok(s = hlo_mlir_write(a, t->artifact, &text))) verdict = report(out, s, WITHOUT);
+    else if (!hs_ok(s = keep(t, name, ".mlirbc", &text))) verdict = report(out, s, DIFFER);
   }
   if (verdict == SAME) {
     s = hlo_mlir_read(ctx, text.p, text.n, &o, &b);
@@ -102,17 +114,23 @@ static void case_done(void *arg, u32 k, drv_result *r) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const options[] = {"only", "least", "back", "write", NULL};
+  static const char *const options[] = {"only", "least", "back", "write", "artifact", NULL};
   drv_args a;
   drv_names all = {0};
   if (!drv_parse(argc, argv, options, &a) || a.n != 1) {
-    fprintf(stderr,
-            "usage: stablehlo_same DIR [--back 1] [--write DIR] [--only SUBSTRING] [--least N] "
-            "[-j N]\n");
+    fprintf(stderr, "usage: stablehlo_same DIR [--back 1] [--artifact VERSION] [--write DIR] "
+                    "[--only SUBSTRING] [--least N] [-j N]\n");
     return 2;
   }
   tests t = {
       .dir = a.v[0], .back = drv_option(&a, "back") != NULL, .write = drv_option(&a, "write")};
+  const char *version = drv_option(&a, "artifact");
+  hs_status s = version ? hlo_mlir_version(hs_str_of(version), &t.artifact) : HS_GOOD;
+  if (!hs_ok(s)) {
+    fprintf(stderr, "%s\n", s.err->message);
+    hs_status_drop(s);
+    return 2;
+  }
   const char *only = drv_option(&a, "only"), *least = drv_option(&a, "least");
   const char *ending = t.back ? ".hlo" : ".mlir";
   if (!drv_list(t.dir, ending, &all)) {

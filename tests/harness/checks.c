@@ -102,6 +102,26 @@ bool check_text(const char *text, size_t n, check_counts *counts, hs_buf *why) {
   return ok;
 }
 
+// A module as a portable artifact, for versions that differ in the form of the file.
+static bool check_as_artifact(hlo_ctx *ctx, const hlo_module *m, hs_buf *why) {
+  static const u32 versions[] = {HLO_STABLEHLO_OLDEST, 12, 14, HLO_STABLEHLO_USUAL};
+  bool ok = true;
+  for (size_t k = 0; ok && k < HS_COUNT(versions); k++) {
+    hs_buf b = {0};
+    hs_status s = hlo_mlir_write(m, versions[k], &b);
+    bool written = hs_ok(s);
+    if (!written && s.err->code != HS_E_NO_STABLEHLO)
+      hs_buf_printf(why, "it is not written as an artifact: %s", s.err->message), ok = false;
+    hs_status_drop(s);
+    if (written) s = hlo_mlir_check(ctx, b.p, b.n, NULL);
+    if (written && !hs_ok(s))
+      hs_buf_printf(why, "its artifact is not read: %s", s.err->message), ok = false;
+    if (written) hs_status_drop(s);
+    hs_buf_free(&b);
+  }
+  return ok;
+}
+
 // A module as StableHLO, read as it is written.
 static bool check_as_stablehlo(hlo_ctx *ctx, const hlo_module *m, hs_buf *why) {
   const hlo_parse_options o = {.as_written = true};
@@ -117,6 +137,7 @@ static bool check_as_stablehlo(hlo_ctx *ctx, const hlo_module *m, hs_buf *why) {
     hs_status_drop(s);
     // what is written may be more than HLO's rules of shapes allow
     hs_status_drop(hlo_mlir_read(ctx, text.p, text.n, &o, &again));
+    ok = ok && check_as_artifact(ctx, m, why);
   }
   hlo_module_free(again);
   hs_buf_free(&text);

@@ -305,6 +305,78 @@ static void test_print(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// A portable artifact is the module that was written, for each version that has its operations.
+static void test_artifact(void **state) {
+  (void)state;
+  static const struct {
+    u32 version;
+    const char *root, *error;  // what the message ends with; NULL: it is written
+  } rows[] = {
+      {9, "exponential(a)", NULL},
+      {12, "exponential(a)", NULL},
+      {14, "exponential(a)", NULL},
+      {117, "exponential(a)", NULL},
+      {103, "tan(a)", "stablehlo.tan needs 1.4"},
+      {104, "tan(a)", NULL},
+      {18, "erf(a)", "chlo.erf needs 0.19"},
+      {19, "erf(a)", NULL},
+      {117, "erf(a)", NULL},
+      {100,
+       "custom-call(a), custom_call_target=\"f\", api_version=API_VERSION_TYPED_FFI, "
+       "backend_config={n = 1 : i32, s = \"x\", t = true, f = 1.5 : f32}",
+       "stablehlo.custom_call with a dictionary needs 1.3"},
+      {117,
+       "custom-call(a), custom_call_target=\"f\", api_version=API_VERSION_TYPED_FFI, "
+       "backend_config={n = 1 : i32, s = \"x\", t = true, f = 1.5 : f32}",
+       NULL},
+      {117,
+       "all-gather(a), channel_id=0, dimensions={0}, replica_groups={{0}}, "
+       "use_global_device_ids=true",
+       "stablehlo.all_gather in channel 0, which stands for none"},
+  };
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    hlo_ctx *ctx = hlo_ctx_new();
+    hlo_module *m = NULL, *again = NULL;
+    hs_buf b = {0}, one = {0}, two = {0};
+    const hlo_parse_options o = {.as_written = true};
+    char *text = hs_format("HloModule m\nENTRY main { a = f32[4] parameter(0)\n"
+                           " ROOT r = f32[4] %s }\n",
+                           rows[k].root);
+    assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
+    hs_status s = hlo_mlir_write(m, rows[k].version, &b);
+    assert_int_equal(hs_ok(s), !rows[k].error);
+    if (rows[k].error) {
+      assert_non_null(strstr(s.err->message, rows[k].error));
+      assert_int_equal(b.n, 0);
+    } else {
+      hlo_print_options p = hlo_print_canonical();
+      assert_true(hlo_is_mlir_bytecode(b.p, b.n));
+      assert_true(hs_ok(hlo_mlir_read(ctx, b.p, b.n, &o, &again)));
+      hlo_print_module(&one, m, &p);
+      hlo_print_module(&two, again, &p);
+      assert_string_equal(hs_buf_cstr(&two), hs_buf_cstr(&one));
+    }
+    hs_status_drop(s);
+    hlo_module_free(m);
+    hlo_module_free(again);
+    hlo_ctx_free(ctx);
+    hs_free(text);
+    hs_buf_free(&b);
+    hs_buf_free(&one);
+    hs_buf_free(&two);
+  }
+  u32 v;
+  static const char *const wrong[] = {"",    "1",       "0.8.0", "1.22.0",
+                                      "1.x", "1.2.3.4", "1..2",  "9999.1"};
+  assert_true(hs_ok(hlo_mlir_version(HS_STR("1.4.0"), &v)) && v == 104);
+  assert_true(hs_ok(hlo_mlir_version(HS_STR("0.19"), &v)) && v == 19);
+  for (size_t k = 0; k < HS_COUNT(wrong); k++) {
+    hs_status s = hlo_mlir_version(hs_str_of(wrong[k]), &v);
+    assert_false(hs_ok(s));
+    hs_status_drop(s);
+  }
+}
+
 // What a check compares stays in the module as a custom call.
 static void test_check(void **state) {
   (void)state;
@@ -361,21 +433,14 @@ static void test_chlo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),
-      cmocka_unit_test(test_while),
-      cmocka_unit_test(test_unused),
-      cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments),
-      cmocka_unit_test(test_custom_call),
-      cmocka_unit_test(test_print),
-      cmocka_unit_test(test_dot_algorithm),
-      cmocka_unit_test(test_folding),
-      cmocka_unit_test(test_shardy),
-      cmocka_unit_test(test_dynamic),
-      cmocka_unit_test(test_composite),
-      cmocka_unit_test(test_check),
-      cmocka_unit_test(test_queues),
-      cmocka_unit_test(test_chlo),
+      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
+      cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_print),           cmocka_unit_test(test_dot_algorithm),
+      cmocka_unit_test(test_folding),         cmocka_unit_test(test_shardy),
+      cmocka_unit_test(test_dynamic),         cmocka_unit_test(test_composite),
+      cmocka_unit_test(test_artifact),        cmocka_unit_test(test_check),
+      cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
