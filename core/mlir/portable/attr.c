@@ -54,9 +54,26 @@ static const struct {
 enum { OWN_DICT = 1, OWN_STRING = 2, OWN_INT = 8, OWN_FILE = 11, OWN_NAME = 14, OWN_NONE = 15 };
 enum { OWN_INTEGER = 0 };
 enum {
-  V_ARRAY = 1, V_BOOL, V_DIRECTION, V_COMPARE, V_API, V_DICT, V_FFT, V_FLOAT, V_INT, V_ALIAS,
-  V_PRECISION, V_ALGORITHM, V_DISTRIBUTION, V_STRING, V_TENSOR, V_TRANSPOSE, V_TYPE, V_BOUNDS,
-  V_MODE, V_ACCURACY
+  V_ARRAY = 1,
+  V_BOOL,
+  V_DIRECTION,
+  V_COMPARE,
+  V_API,
+  V_DICT,
+  V_FFT,
+  V_FLOAT,
+  V_INT,
+  V_ALIAS,
+  V_PRECISION,
+  V_ALGORITHM,
+  V_DISTRIBUTION,
+  V_STRING,
+  V_TENSOR,
+  V_TRANSPOSE,
+  V_TYPE,
+  V_BOUNDS,
+  V_MODE,
+  V_ACCURACY
 };
 enum { T_COMPLEX = 1, T_FUNCTION = 8, T_TENSOR = 20, T_ENCODED = 21, T_TUPLE = 23 };
 
@@ -88,7 +105,8 @@ static bool word_type(mlir_portable *W, mlir_span s, u32 *out) {
       return mp_fail(W, "the type %s came with %u.%u", newer[k].text, newer[k].since / 100,
                      newer[k].since % 100);
   for (size_t k = 0; k < HS_COUNT(types); k++) {
-    if (types[k].dialect != VHLO || types[k].kind != WORD || !hs_str_eq(s, hs_str_of(types[k].text)))
+    if (types[k].dialect != VHLO || types[k].kind != WORD ||
+        !hs_str_eq(s, hs_str_of(types[k].text)))
       continue;
     hs_buf b = {0};
     mp_varint(&b, types[k].number);
@@ -216,9 +234,7 @@ static u32 number_attr(mlir_portable *W, u32 number, u64 v) {
   return attr(W, MP_VHLO, &b);
 }
 
-u32 mp_string_attr(mlir_portable *W, hs_str s) {
-  return number_attr(W, V_STRING, mp_string(W, s));
-}
+u32 mp_string_attr(mlir_portable *W, hs_str s) { return number_attr(W, V_STRING, mp_string(W, s)); }
 
 u32 mp_own_string(mlir_portable *W, hs_str s) {
   hs_buf b = {0};
@@ -355,9 +371,12 @@ static bool enumeration(mlir_portable *W, mlir_span s, u32 *out) {
   static const struct {
     u32 kind;
     const char *name;
-  } kinds[] = {{V_DIRECTION, "comparison_direction"}, {V_COMPARE, "comparison_type"},
-               {V_FFT, "fft_type"},                   {V_PRECISION, "precision"},
-               {V_ALGORITHM, "rng_algorithm"},        {V_DISTRIBUTION, "rng_distribution"},
+  } kinds[] = {{V_DIRECTION, "comparison_direction"},
+               {V_COMPARE, "comparison_type"},
+               {V_FFT, "fft_type"},
+               {V_PRECISION, "precision"},
+               {V_ALGORITHM, "rng_algorithm"},
+               {V_DISTRIBUTION, "rng_distribution"},
                {V_TRANSPOSE, "transpose"}};
   mlir_span in = inside(s), value = mlir_enum_of(s);
   for (size_t k = 0; k < HS_COUNT(kinds); k++) {

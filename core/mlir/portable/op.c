@@ -66,9 +66,7 @@ static hs_str plain(const mlir_op *op) {
   size_t skip = dot ? (size_t)(dot - op->name.p) + 1 : 0;
   return (hs_str){op->name.p + skip, op->name.n - skip};
 }
-static bool is_chlo(const mlir_op *op) {
-  return op->name.n > 5 && !memcmp(op->name.p, "chlo.", 5);
-}
+static bool is_chlo(const mlir_op *op) { return op->name.n > 5 && !memcmp(op->name.p, "chlo.", 5); }
 
 // The rows of an operation: the newest one, and the newest one of the target; NULL: there is none.
 static const op_row *row_of(hs_str name, u32 version) {
@@ -79,6 +77,17 @@ static const op_row *row_of(hs_str name, u32 version) {
     if (same && ops[k].since <= version && (!best || ops[k].since >= best->since)) best = &ops[k];
   }
   return best;
+}
+
+// The first version that has the operation, with that attribute (empty: any).
+static u32 since_of(hs_str name, hs_str attr) {
+  u32 since = UINT32_MAX;
+  for (size_t k = 0; k < HS_COUNT(ops); k++) {
+    const char *end = strrchr(ops[k].name, '_');
+    bool same = name.n == (size_t)(end - ops[k].name) && !memcmp(ops[k].name, name.p, name.n);
+    if (same && (!attr.n || in_list(ops[k].attrs, attr))) since = HS_MIN(since, ops[k].since);
+  }
+  return since;
 }
 
 // ---- attributes ---------------------------------------------------------------------------------
@@ -105,11 +114,12 @@ static bool conv_dims(mlir_portable *W, const mlir_op *op, hs_str name, u32 *out
     const char *name;
     u32 list;
     char letter;  // 0: the numbers
-  } rows[] = {{"input_batch_dimension", 0, 'b'},         {"input_feature_dimension", 0, 'f'},
-              {"input_spatial_dimensions", 0, 0},        {"kernel_input_feature_dimension", 1, 'i'},
-              {"kernel_output_feature_dimension", 1, 'o'}, {"kernel_spatial_dimensions", 1, 0},
-              {"output_batch_dimension", 2, 'b'},        {"output_feature_dimension", 2, 'f'},
-              {"output_spatial_dimensions", 2, 0}};
+  } rows[] = {
+      {"input_batch_dimension", 0, 'b'},           {"input_feature_dimension", 0, 'f'},
+      {"input_spatial_dimensions", 0, 0},          {"kernel_input_feature_dimension", 1, 'i'},
+      {"kernel_output_feature_dimension", 1, 'o'}, {"kernel_spatial_dimensions", 1, 0},
+      {"output_batch_dimension", 2, 'b'},          {"output_feature_dimension", 2, 'f'},
+      {"output_spatial_dimensions", 2, 0}};
   mlir_span s;
   if (!mlir_get(W->R, &op->attrs, "dimension_numbers", &s)) return false;
   for (size_t r = 0; r < HS_COUNT(rows); r++) {
@@ -182,7 +192,8 @@ static bool needs(mlir_portable *W, const mlir_op *op, const char *what, u32 sin
 }
 
 // The attributes that the row names.
-static bool put_inherent(mlir_portable *W, const mlir_op *op, const op_row *row, mp_named *v, u32 *n) {
+static bool put_inherent(mlir_portable *W, const mlir_op *op, const op_row *row, mp_named *v,
+                         u32 *n) {
   const op_row *newest = row_of(plain(op), UINT32_MAX);
   const char *list = newest->attrs;
   for (hs_str w; (w = next_word(&list)).n;) {
@@ -191,13 +202,13 @@ static bool put_inherent(mlir_portable *W, const mlir_op *op, const op_row *row,
     if (!value_of(W, op, w, &value, &there)) return false;
     if (there && !old && (!default_of(W, op, w, &absent) || absent != value)) {
       char *what = hs_format(" with %.*s", (int)w.n, w.p);
-      bool ok = needs(W, op, what, newest->since);
+      bool ok = needs(W, op, what, since_of(plain(op), w));
       return hs_free(what), ok;
     }
     if (!old) continue;
     if (!there && !default_of(W, op, w, &value))
-      return W->R->lex.failed || mp_fail(W, "%.*s without %.*s", (int)op->name.n, op->name.p,
-                                         (int)w.n, w.p);
+      return W->R->lex.failed ||
+             mp_fail(W, "%.*s without %.*s", (int)op->name.n, op->name.p, (int)w.n, w.p);
     v[(*n)++] = (mp_named){w, value};
   }
   // what an older version has more
@@ -327,9 +338,8 @@ static bool put_op(mlir_portable *W, hs_buf *b, mlir_op *op, u32 *next) {
   hs_str name = chlo ? HS_STR("composite") : plain(op);
   const op_row *newest = row_of(name, UINT32_MAX), *row = row_of(name, W->version);
   if (!newest) return mp_fail(W, "%.*s is not written", (int)HS_MIN(op->name.n, 80u), op->name.p);
-  if (!row) return needs(W, op, "", newest->since);
-  if (chlo ? !recomposed(W, op, v, &own)
-           : !is_allowed(W, op) || !put_inherent(W, op, row, v, &own))
+  if (!row) return needs(W, op, "", since_of(name, (hs_str){0}));
+  if (chlo ? !recomposed(W, op, v, &own) : !is_allowed(W, op) || !put_inherent(W, op, row, v, &own))
     return false;
   u32 all = own;
   for (u32 k = 0; k < op->attrs.n; k++) {
@@ -407,12 +417,12 @@ static bool dicts(mlir_portable *W, u32 n, const mlir_attrs *const *v, u32 *out)
 
 static bool put_signature(mlir_portable *W, hs_buf *b, hs_str name, bool hidden, mlir_span loc,
                           u32 type, u32 args, u32 results) {
-  mp_named v[] = {{HS_STR("arg_attrs"), args},
-               {HS_STR("function_type"), type},
-               {HS_STR("res_attrs"), results},
-               {HS_STR("sym_name"), mp_string_attr(W, name)},
-               {HS_STR("sym_visibility"),
-                mp_string_attr(W, hidden ? HS_STR("private") : HS_STR("public"))}};
+  mp_named v[] = {
+      {HS_STR("arg_attrs"), args},
+      {HS_STR("function_type"), type},
+      {HS_STR("res_attrs"), results},
+      {HS_STR("sym_name"), mp_string_attr(W, name)},
+      {HS_STR("sym_visibility"), mp_string_attr(W, hidden ? HS_STR("private") : HS_STR("public"))}};
   return put_head(W, b, "func_v1", HAS_REGIONS, loc, HS_COUNT(v), HS_COUNT(v), v);
 }
 
