@@ -7,9 +7,9 @@
 // StableHLO and read back as it is written, the module must be the same but for layouts,
 // annotations and how tuples are taken apart; what StableHLO has no form for is named and counted
 // apart. With --artifact as well, it goes out and back as a portable artifact of that version of
-// StableHLO instead. --write keeps the texts, NAME.mlir, and artifacts, NAME.mlirbc, in that folder. Prints "FAIL NAME: where they part",
-// and last "stablehlo_same: P/T", with --back also ", U without a form". Exit 0 when nothing
-// failed, or when at least N are the same.
+// StableHLO instead. --write keeps the texts, NAME.mlir, and artifacts, NAME.mlirbc, in that
+// folder. Prints "FAIL NAME: where they part", and last "stablehlo_same: P/T", with --back also
+// ", U without a form". Exit 0 when nothing failed, or when at least N are the same.
 #include "core/mlir/mlir.h"
 #include "core/base/file.h"
 #include "core/text/text.h"

@@ -44,7 +44,9 @@ def compare(name, version):
     with open(name[: -len("bc")]) as f:
         text = ir.Module.parse(f.read())
     composites = "chlo." in str(text)
-    artifacts = [ours] + ([] if composites else [stablehlo.serialize_portable_artifact(text, version)])
+    artifacts = [ours]
+    if not composites:
+        artifacts.append(stablehlo.serialize_portable_artifact(text, version))
     modules = [stablehlo.deserialize_portable_artifact(ir.Context.current, a) for a in artifacts]
     modules[0].operation.verify()
     made, wanted = (str(m) for m in (modules + [text])[:2])

@@ -1,5 +1,5 @@
-// file.c — the file of a portable artifact: numbers, tables, sections. See portable.h; the format is
-// what bytecode.c reads.
+// file.c — the file of a portable artifact: numbers, tables, sections. See portable.h; the format
+// is what bytecode.c reads.
 #include "core/mlir/portable/portable.h"
 
 #include "core/ir/load.h"

@@ -1,7 +1,7 @@
 // op.c — operations of a portable artifact from those of the tree.
 //
-// The newest version of an operation that the target has is taken; what a later one has more must be
-// what it stands for when it is absent (vhlo.def), or the artifact is refused with the version that
+// The newest version of an operation that the target has is taken; what a later one has more must
+// be what it stands for when it is absent (vhlo.def), or the artifact is refused with the version that
 // it needs. Operations of chlo are composites by their name, as XLA's exporters write them; the
 // decomposition is declared and not spelled out, since readers of such a composite make the
 // operation of it again.
@@ -232,8 +232,8 @@ static bool is_inherent(const mlir_op *op, const op_row *row, hs_str name) {
 static bool is_framework(hs_str name) { return name.n > 5 && !memcmp(name.p, "mhlo.", 5); }
 
 // ---- operations ---------------------------------------------------------------------------------
-// The head of an operation: its name, what it has, its location and attributes, the n first of which
-// are its own.
+// The head of an operation: its name, what it has, its location and attributes, the n first of
+// which are its own.
 static bool put_head(mlir_portable *W, hs_buf *b, const char *name, u32 has, mlir_span loc, u32 n,
                      u32 all, const mp_named *v) {
   hs_buf key = {0}, props = {0};

@@ -1,5 +1,5 @@
-// portable.h — a module as a portable artifact: MLIR bytecode of VHLO, the versioned dialect. Private
-// to core/mlir.
+// portable.h — a module as a portable artifact: MLIR bytecode of VHLO, the versioned dialect.
+// Private to core/mlir.
 //
 // What is written is the tree (tree.h) of the module's StableHLO text, so that text and artifact
 // are one module by construction. vhlo.def says which operations a version has, which attributes
