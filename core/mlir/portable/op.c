@@ -1,9 +1,9 @@
 // op.c — operations of a portable artifact from those of the tree.
 //
 // The newest version of an operation that the target has is taken; what a later one has more must
-// be what it stands for when it is absent (vhlo.def), or the artifact is refused with the version that
-// it needs. Operations of chlo are composites by their name, as XLA's exporters write them; the
-// decomposition is declared and not spelled out, since readers of such a composite make the
+// be what it stands for when it is absent (vhlo.def), or the artifact is refused with the version
+// that it needs. Operations of chlo are composites by their name, as XLA's exporters write them;
+// the decomposition is declared and not spelled out, since readers of such a composite make the
 // operation of it again.
 #include "core/mlir/portable/portable.h"
 
