@@ -95,6 +95,9 @@ typedef struct backend_run_options {
   // cpu: the program's memory is given back first and taken anew, as a new process would get it:
   // on which pages its buffers lie is part of its speed
   bool fresh_memory;
+  // The arguments are kept for the next call that says so with the same literals, and not copied
+  // again then but for those that the program overwrote. What is copied counts into the seconds.
+  bool keep_arguments;
   // what infeed, outfeed and host transfers use (interp); NULL: nothing
   hlo_host *host;
 } backend_run_options;
@@ -157,7 +160,8 @@ typedef struct backend {
   // backend_once. *out is the caller's to free with backend_result_free, also after an error.
   hs_status (*run)(backend_exe *, u32 nargs, hlo_literal *const *args, const backend_run_options *,
                    backend_result *out);
-  // Appends "llvm", "asm", "ptx", "sass", "resources", "buffers" or "schedule" as text; E_USAGE for
+  // Appends "llvm", "asm", "ptx", "sass", "resources", "buffers", "schedule" or "addresses" (where
+  // the code of each kernel lies: address and bytes in hexadecimal, name) as text; E_USAGE for
   // those that it does not have. May be NULL.
   hs_status (*dump)(backend_exe *, const char *what, hs_buf *out);
   // The program's buffers, each with its place; the caller's to free. May be NULL.

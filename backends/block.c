@@ -47,18 +47,59 @@ hs_status block_leaves(u32 n, const hlo_shape *const *params, u32 nargs, hlo_lit
   return HS_GOOD;
 }
 
+static size_t packed_bytes(u32 n, const hlo_shape *const *params, size_t *leaves) {
+  size_t total = 0;
+  *leaves = 0;
+  for (u32 k = 0; k < n; k++)
+    total = block_add(total, block_bytes(params[k])), *leaves += hlo_shape_leaves(params[k]);
+  return total;
+}
+
+// leaf: ends with NULL when there are fewer than that many.
+static hs_status pack(size_t total, size_t leaves, const hlo_literal *const *leaf,
+                      worker_shm *out) {
+  HS_TRY(worker_shm_new(total, out));
+  size_t at = 0;
+  for (size_t k = 0; k < leaves && leaf[k]; at += block_align(leaf[k++]->bytes))
+    HS_TRY(hs_copy((char *)out->p + at, leaf[k]->data, leaf[k]->bytes));
+  return worker_shm_seal(out);
+}
+
 hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
                      worker_shm *out) {
-  size_t total = 0, leaves = 0, at = 0;
-  for (u32 k = 0; k < n; k++)
-    total = block_add(total, block_bytes(params[k])), leaves += hlo_shape_leaves(params[k]);
+  size_t leaves, total = packed_bytes(n, params, &leaves);
   const hlo_literal **leaf = hs_calloc(leaves + 1, sizeof *leaf);
   hs_status s = block_leaves(n, params, nargs, args, leaf);
-  if (hs_ok(s)) s = worker_shm_new(total, out);
-  for (size_t k = 0; k < leaves && hs_ok(s) && leaf[k]; at += block_align(leaf[k++]->bytes))
-    s = hs_copy((char *)out->p + at, leaf[k]->data, leaf[k]->bytes);
+  if (hs_ok(s)) s = pack(total, leaves, leaf, out);
   hs_free(leaf);
-  return hs_ok(s) ? worker_shm_seal(out) : s;
+  return s;
+}
+
+hs_status block_keep(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
+                     block_kept *kept) {
+  size_t leaves, total = packed_bytes(n, params, &leaves);
+  const hlo_literal **leaf = hs_calloc(leaves + 1, sizeof *leaf);
+  hs_status s = block_leaves(n, params, nargs, args, leaf);
+  bool same = hs_ok(s) && kept->leaf && kept->n == leaves && kept->shm.bytes == total &&
+              !memcmp(kept->leaf, leaf, leaves * sizeof *leaf);
+  if (!hs_ok(s) || same) {
+    hs_free(leaf);
+    return s;
+  }
+  block_forget(kept);
+  *kept = (block_kept){.number = kept->number + 1, .shm.fd = -1, .n = (u32)leaves, .leaf = leaf};
+  for (size_t k = 0; k < leaves && leaf[k]; k++) leaf[k] = hlo_literal_ref(leaf[k]);
+  s = pack(total, leaves, leaf, &kept->shm);
+  if (!hs_ok(s)) block_forget(kept);
+  return s;
+}
+
+void block_forget(block_kept *k) {
+  if (!k->leaf) return;
+  for (u32 j = 0; j < k->n; j++) hlo_literal_unref((hlo_literal *)(uintptr_t)k->leaf[j]);
+  hs_free(k->leaf);
+  worker_shm_free(&k->shm);
+  *k = (block_kept){.number = k->number};
 }
 
 hs_status block_new(size_t bytes, block **out) {

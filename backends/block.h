@@ -26,6 +26,18 @@ hs_status block_leaves(u32 n, const hlo_shape *const *params, u32 nargs, hlo_lit
 hs_status block_pack(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
                      worker_shm *out);
 
+// Packed arguments that are kept, so that they need not be packed again. All zero: none.
+typedef struct block_kept {
+  u64 number;  // of the contents: grows with every packing
+  worker_shm shm;
+  u32 n;
+  const hlo_literal **leaf;  // what lies in it, a reference to each
+} block_kept;
+// As block_pack, into *kept, unless these very literals are what it holds.
+hs_status block_keep(u32 n, const hlo_shape *const *params, u32 nargs, hlo_literal *const *args,
+                     block_kept *kept);
+void block_forget(block_kept *);  // number stays
+
 // A block for results, counted by references: each literal made of it holds one, and its maker one,
 // which it gives up with block_drop.
 typedef struct block {

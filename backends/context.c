@@ -1,6 +1,7 @@
 // context.c — a context: a worker for the cpu backend, one for devices, and what pjrt adds to it
 // (its hosts), behind an opaque pointer with a function that frees it, so that nothing here depends
 // on pjrt.
+#include "backends/block.h"
 #include "backends/context.h"
 #include "backends/ffi.h"
 
@@ -11,6 +12,7 @@ struct backend_context {
   u64 last_id;
   sandbox_mode sandbox;
   bool warned;
+  block_kept arguments;
   backend_hosts *hosts;
   void (*release_hosts)(backend_hosts *);
 };
@@ -53,6 +55,7 @@ bool backend_context_warning(backend_context *c, hs_buf *b) {
 void backend_context_free(backend_context *c) {
   if (!c) return;
   if (c->hosts) c->release_hosts(c->hosts);
+  block_forget(&c->arguments);
   worker_free(c->w);
   worker_free(c->device);
   hs_free(c);
@@ -64,6 +67,8 @@ worker *backend_context_device_worker(backend_context *c) {
   if (!c->device) c->device = worker_new(NULL);
   return c->device;
 }
+
+block_kept *backend_context_arguments(backend_context *c) { return &c->arguments; }
 
 u64 backend_context_next_id(backend_context *c) { return ++c->last_id; }
 

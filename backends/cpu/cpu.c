@@ -250,8 +250,10 @@ hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   const backend_run_options *o = opt ? opt : &backend_once;
   *out = (backend_result){0};
   worker_shm in = {.fd = -1};
+  block_kept *kept = o->keep_arguments ? backend_context_arguments(e->context) : NULL;
   HS_TRY(ensure_compiled(e));
-  HS_TRY(block_pack(e->nargs, e->arg_shape, nargs, args, &in));
+  HS_TRY(kept ? block_keep(e->nargs, e->arg_shape, nargs, args, kept)
+              : block_pack(e->nargs, e->arg_shape, nargs, args, &in));
   block *results = NULL;
   hs_status s = HS_GOOD;
   if (o->want_outputs) {
@@ -263,8 +265,9 @@ hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   }
   hs_buf req = {0};
   wire_put_i64(&req, (i64)e->id);
+  wire_put_i64(&req, kept ? (i64)kept->number : 0);
   wire_put(&req, o, sizeof *o);
-  int fds[2] = {in.fd, results ? results->shm.fd : -1};
+  int fds[2] = {kept ? kept->shm.fd : in.fd, results ? results->shm.fd : -1};
   void *reply = NULL;
   size_t n = 0;
   s = ended_by(e, worker_call(worker_of(e), "running", WORKER_REQ_PROGRAM_RUN, req.p, req.n, fds,

@@ -158,7 +158,7 @@ typedef struct cpu_program {
   u32 nargs;
   u32 *arg_value;  // argument leaves
   size_t *arg_offset;
-  bool *arg_donated;
+  bool *arg_donated;  // a result may lie in its memory: a run overwrites it
   const hlo_shape **arg_shape;
   u32 nouts;
   u32 *out_value;  // result leaves

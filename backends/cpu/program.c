@@ -543,9 +543,9 @@ static void apply_aliases(cpu_lowering *l, const hlo_module *m) {
     if (o == CPU_NONE || in == CPU_NONE) continue;
     for (i64 j = 0; j < e->param; j++) in += hlo_shape_leaves(m->entry->params[j]->shape);
     cpu_value *v = &p->values.v[p->out_value[o]];
+    if (v->kind != CPU_TEMP || v->bytes != p->values.v[p->arg_value[in]].bytes) continue;
+    v->target = p->arg_value[in];
     p->arg_donated[in] = true;
-    if (v->kind == CPU_TEMP && v->bytes == p->values.v[p->arg_value[in]].bytes)
-      v->target = p->arg_value[in];
   }
 }
 

@@ -1,5 +1,6 @@
 // record.c — times of single kernels on the cpu, by probes in the program (cpu.h: cpu_probes),
 // and what dispatching them costs. Three runs at least are recorded.
+#include "backends/cpu/region.h"
 #include "backends/cpu/serve.h"
 
 hs_status cpu_record(served *s, double seconds, serve_once *once, void *arg, prof_recording **out) {
@@ -39,6 +40,27 @@ hs_status cpu_record(served *s, double seconds, serve_once *once, void *arg, pro
   return st;
 }
 
+// ---- addresses ----------------------------------------------------------------------------------
+static void address(hs_buf *out, uintptr_t at, size_t bytes, const char *name) {
+  if (bytes) hs_buf_printf(out, "%llx %zx %s\n", (unsigned long long)at, bytes, name);
+}
+
+static void addresses_of(const cpu_block *b, hs_buf *out) {
+  for (size_t k = 0; k < b->steps.n; k++) {
+    const cpu_step *s = &b->steps.v[k];
+    if (s->region)
+      address(out, (uintptr_t)s->region->code.fn, s->region->code.fn_bytes, s->instr->name);
+    if (s->kind == CPU_STEP_EMIT && s->kernel) {
+      address(out, (uintptr_t)s->kernel->fn, s->kernel->fn_bytes, s->instr->name);
+      address(out, (uintptr_t)s->kernel->finish, s->kernel->finish_bytes, s->instr->name);
+    }
+    for (u32 j = 0; j < s->nblocks; j++) addresses_of(&s->blocks[j], out);
+  }
+}
+
+void cpu_dump_addresses(const cpu_program *p, hs_buf *out) { addresses_of(&p->entry, out); }
+
+// ---- dispatch -----------------------------------------------------------------------------------
 static void nothing(void *ctx, i64 k, u32 thread) { (void)ctx, (void)k, (void)thread; }
 
 double cpu_dispatch_ms(const served *s) {

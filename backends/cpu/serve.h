@@ -18,6 +18,10 @@ typedef struct served {
   cpu_program *p;      // its lowering, whatever it runs on
   void *own;           // of its kind
   double dispatch_ms;  // of one run; -1: not measured
+  // The arguments that are in their places, by the number that the shell gave them (0: unknown),
+  // and whether a run has overwritten the donated ones since.
+  u64 placed;
+  bool overwritten;
 } served;
 
 // Functions marked "or NULL" may be missing.
@@ -50,6 +54,9 @@ const char *cpu_step_kind_text(const cpu_step *);
 
 // ---- record.c -----------------------------------------------------------------------------------
 hs_status cpu_record(served *, double seconds, serve_once *once, void *arg, prof_recording **);
+// Appends where the code of kernels and regions lies, a line each: first address and bytes in
+// hexadecimal, name of the instruction. Equal kernels share an address.
+void cpu_dump_addresses(const cpu_program *, hs_buf *);
 // An estimate: an empty parallel loop per parallel kernel, 5 ns (an indirect call) per other one.
 double cpu_dispatch_ms(const served *);
 

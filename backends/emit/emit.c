@@ -163,11 +163,16 @@ hs_status emit_body_code(emit_body *b, LLVMContextRef ctx, LLVMModuleRef mod,
 // Whether somebody calls the body's own function.
 static bool has_callers(const emit_body *b) { return b->inlined < b->users; }
 
+static void take_code(emit_kernel *e) {
+  e->fn = e->body->fn, e->finish = e->body->finish;
+  e->fn_bytes = e->body->fn_bytes, e->finish_bytes = e->body->finish_bytes;
+}
+
 // Gives kernels and regions the functions that their bodies have now.
 static void link_functions(emit_unit *u) {
   for (size_t k = 0; k < u->kernels.n; k++) {
     emit_kernel *e = u->kernels.v[k];
-    if (e->body) e->fn = e->body->fn, e->finish = e->body->finish;
+    if (e->body) take_code(e);
   }
   for (size_t k = 0; k < u->regions.n; k++) {
     emit_region *r = u->regions.v[k];

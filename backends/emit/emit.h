@@ -44,9 +44,10 @@ typedef struct emit_kernel {
   const emit_update *updates;
   u32 nshares;  // of a kernel along rows; others: emit_kind_in_place
   const emit_share *shares;
-  emit_entry *fn;          // set by emit_finish
-  emit_entry *finish;      // set by emit_finish when finish_chunks > 0
-  struct emit_body *body;  // the function it shares with equal kernels; NULL: nothing to do
+  emit_entry *fn;                 // set by emit_finish
+  emit_entry *finish;             // set by emit_finish when finish_chunks > 0
+  size_t fn_bytes, finish_bytes;  // of their code; 0: not known
+  struct emit_body *body;         // the function it shares with equal kernels; NULL: nothing to do
 } emit_kernel;
 
 typedef struct emit_unit emit_unit;  // kernels compiled together

@@ -16,6 +16,7 @@
 #include <llvm-c/Error.h>
 #include <llvm-c/ErrorHandling.h>
 #include <llvm-c/LLJIT.h>
+#include <llvm-c/Object.h>
 #include <llvm-c/Orc.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
@@ -274,6 +275,34 @@ static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType ty
   return s;
 }
 
+// ---- sizes of functions -------------------------------------------------------------------------
+// 0: the object has no such function.
+static size_t function_bytes(LLVMBinaryRef o, const char *name) {
+  size_t n = 0;
+  LLVMSymbolIteratorRef s = LLVMObjectFileCopySymbolIterator(o);
+  for (; s && !n && !LLVMObjectFileIsSymbolIteratorAtEnd(o, s); LLVMMoveToNextSymbol(s))
+    if (strcmp(LLVMGetSymbolName(s), name) == 0) n = LLVMGetSymbolSize(s);
+  LLVMDisposeSymbolIterator(s);
+  return n;
+}
+
+// For who looks up what code an address belongs to; without them nothing else is missing.
+static void note_sizes(LLVMContextRef ctx, LLVMMemoryBufferRef object, u32 n,
+                       emit_body *const *bodies, emit_region *region) {
+  char *err = NULL;
+  LLVMBinaryRef o = LLVMCreateBinary(object, ctx, &err);
+  if (err) LLVMDisposeMessage(err);
+  if (!o) return;
+  if (region) region->fn_bytes = function_bytes(o, region->name);
+  for (u32 k = 0; k < n; k++) {
+    char *second = hs_format("%s_finish", bodies[k]->name);
+    bodies[k]->fn_bytes = function_bytes(o, bodies[k]->name);
+    bodies[k]->finish_bytes = function_bytes(o, second);
+    hs_free(second);
+  }
+  LLVMDisposeBinary(o);
+}
+
 // ---- threads ------------------------------------------------------------------------------------
 typedef struct job {
   const emit_options *options;
@@ -299,14 +328,14 @@ static void *work(void *arg) {
       continue;
     }
     LLVMModuleRef m = NULL;
-    hs_status built;
-    if (k < j->w->nregions) built = build_module(&c, j->options, 0, NULL, j->w->regions[k], &m);
-    else {
-      u32 from = (k - j->w->nregions) * j->per, to = HS_MIN(from + j->per, j->w->nbodies);
-      built = build_module(&c, j->options, to - from, j->w->bodies + from, NULL, &m);
-    }
+    emit_region *region = k < j->w->nregions ? j->w->regions[k] : NULL;
+    u32 from = region ? 0 : (k - j->w->nregions) * j->per,
+        to = region ? 0 : HS_MIN(from + j->per, j->w->nbodies);
+    emit_body *const *bodies = j->w->bodies + from;
+    hs_status built = build_module(&c, j->options, to - from, bodies, region, &m);
     if (m) {
       built = emit_object(&c, m, LLVMObjectFile, &j->objects[k]);
+      if (hs_ok(built)) note_sizes(c.ctx, j->objects[k], to - from, bodies, region);
       LLVMDisposeModule(m);
     }
     j->status[k] = hs_ok(built) ? built : hs_with_note(built, "%s", doing);

@@ -72,6 +72,7 @@ typedef struct emit_region {
   // Runs it: slots is the table of pointers. 0, or what `call` returned when that is not 0. Set by
   // emit_finish.
   i32 (*fn)(void **slots, const emit_env *);
+  size_t fn_bytes;  // of its code; 0: not known
 } emit_region;
 
 // Adds a region, whose kernels were added before; it is compiled by the next emit_finish and has

@@ -21,6 +21,7 @@ typedef struct emit_body {
   hs_buf key;
   hs_status err;  // of its compilation
   emit_entry *fn, *finish;
+  size_t fn_bytes, finish_bytes;  // of their code
   u32 users, inlined;    // kernels that are this function; those of them that regions inline
   pthread_mutex_t lock;  // of the nest, while code is generated from it
 } emit_body;

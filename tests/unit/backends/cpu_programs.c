@@ -252,6 +252,57 @@ static void donation(void **st) {
   hlo_module_free(m);
 }
 
+// Arguments that are kept are as good as ones that are copied: also after runs that overwrote them,
+// after other programs and other arguments; and copying them is part of the time asked for.
+static void kept_arguments(void **st) {
+  (void)st;
+  hlo_module *m[2] = {parse("HloModule t, input_output_alias={ {}: (0, {}, may-alias) }\n"
+                            "ENTRY e { x = f32[64] parameter(0)\n y = f32[64] parameter(1)\n"
+                            " ROOT s = f32[64] add(x, y) }"),
+                      parse("HloModule u\nENTRY e { x = f32[64] parameter(0)\n"
+                            " y = f32[64] parameter(1)\n ROOT s = f32[64] multiply(x, y) }")};
+  const backend_options bo = {.context = backends};
+  backend_run_options ro = {.want_outputs = true, .min_runs = 4, .max_runs = 4};
+  ro.keep_arguments = true;
+  backend_exe *exe[2];
+  for (int k = 0; k < 2; k++) explain(cpu->compile(m[k], &bo, &exe[k]));
+  for (u32 round = 0; round < 6; round++) {
+    u32 k = round % 2, n;
+    hlo_literal **args;
+    explain(hlo_inputs_random(m[k]->ctx, m[0], round / 4, &args, &n));
+    // the same literals twice in a row
+    for (int again = 0; again < 2; again++) {
+      backend_result got = {0};
+      hlo_literal *want;
+      explain(cpu->run(exe[k], n, args, &ro, &got));
+      explain(hlo_eval_module(m[k], n, args, NULL, &want));
+      explain(hlo_compare(want, got.outputs, hlo_near(1e-6, 1e-6)));
+      assert_int_equal(got.timing.runs, 4);
+      hlo_literal_unref(want);
+      backend_result_free(&got);
+    }
+    hlo_inputs_free(args, n);
+  }
+  // the program overwrites its argument, and the time is over when that is in its place
+  hlo_literal **args;
+  u32 n;
+  backend_result got = {0};
+  ro = (backend_run_options){.min_runs = 1,
+                             .max_runs = 1000,
+                             .min_seconds = 1e-9,
+                             .max_seconds = 1e-9,
+                             .keep_arguments = true};
+  explain(hlo_inputs_random(m[0]->ctx, m[0], 1, &args, &n));
+  explain(cpu->run(exe[0], n, args, &ro, &got));
+  assert_int_equal(got.timing.runs, 1);
+  backend_result_free(&got);
+  hlo_inputs_free(args, n);
+  for (int k = 0; k < 2; k++) {
+    cpu->release(exe[k]);
+    hlo_module_free(m[k]);
+  }
+}
+
 // Several results of one kernel, each in the memory of an argument where the order of reading and
 // writing allows it.
 static void donation_to_several(void **st) {
@@ -488,6 +539,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(transposes_by_layout),
       cmocka_unit_test(layouts_change_on_the_way),
       cmocka_unit_test(donation),
+      cmocka_unit_test(kept_arguments),
       cmocka_unit_test(donation_to_several),
       cmocka_unit_test(measures),
       cmocka_unit_test(markers),
