@@ -7,6 +7,7 @@
 
 #include "profiler/units.h"
 #include "repl/measure/kernels.h"
+#include "repl/measure/sample.h"
 
 static void say_row(repl_cmd *c, const kernel_row *r, double whole) {
   char t[32], lo[32], hi[32], e[32], span[72], calls[32];
@@ -98,6 +99,17 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
   repl_json_str(c->doc, "device", p->device->name);
 }
 
+static hs_status sample(repl_cmd *c, u32 rows) {
+  double seconds = 1;
+  static const char *const others[] = {"--by", "--isolated"};
+  for (size_t k = 0; k < HS_COUNT(others); k++)
+    if (repl_flag(c, others[k]))
+      return repl_usage_error(c, "--sample is by function, and cannot be with %s", others[k]);
+  if (repl_flag(c, "--seconds"))
+    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
+  return sample_profile(c, HS_MIN(HS_MAX(seconds, 0.01), 3600), rows);
+}
+
 hs_status cmd_profile(repl_cmd *c) {
   static const char *const groupings[] = {"kernel", "opcode", "scope", "source", "pass"};
   double top = 20;
@@ -107,8 +119,9 @@ hs_status cmd_profile(repl_cmd *c) {
   if (!known) return repl_usage_error(c, "--by is kernel, opcode, scope, source or pass");
   if (repl_flag(c, "-n")) HS_TRY(repl_arg_num(c, "-n", repl_flag(c, "-n"), &top));
   kernel_run p;
-  HS_TRY(kernels_record(c, &p));
   u32 n, shown = (u32)HS_MIN(HS_MAX(top, 1), 1e9);
+  if (repl_flag(c, "--sample")) return sample(c, shown);
+  HS_TRY(kernels_record(c, &p));
   kernel_row *rows = kernels_rows(c, &p, by, &n);
   double whole = prof_recorded_run(p.rec).median;
   repl_say(c->out, "%-28s %-16s %6s %9s %20s %6s %8s %8s %6s %-8s %9s\n", by, "kind", "calls",
