@@ -14,6 +14,7 @@
 
 #include "core/analysis/agree.h"
 #include "profiler/units.h"
+#include "repl/measure/apart.h"
 #include "repl/measure/saved.h"
 #include "repl/measure/subject.h"
 #include "repl/measure/sizes.h"
@@ -100,12 +101,20 @@ static void say_table(repl_cmd *c, const subject *x, u32 n) {
   ROW(est ? "time, estimated" : "time, median", "%s", ms_text(a, x[k].median.value));
   if (!est) {
     ROW("  95 % interval", "%s..%s", ms_text(a, x[k].median.low), ms_text(b, x[k].median.high));
-    ROW("  p10 .. p90", "%s..%s", ms_text(a, x[k].stats.p10), ms_text(b, x[k].stats.p90));
+    ROW(x[0].apart.known ? "  p10 .. p90, sums" : "  p10 .. p90", "%s..%s",
+        ms_text(a, x[k].stats.p10), ms_text(b, x[k].stats.p90));
     ROW("  runs", "%u", x[k].stats.n);
   }
+  bool apart = x[0].apart.known;
+  if (apart) {
+    ROW("distinct kernels", "%u", x[k].apart.distinct);
+    ROW("  timed", "%u", x[k].apart.timed);
+    ROW("  on a slice", "%u, %s", x[k].apart.sliced, ms_text(a, x[k].apart.sliced_ms));
+    ROW("  not timed (est)", "%.1f %%", 100 * x[k].apart.left_out);
+  }
   ROW("times as fast", "%s", ratio_text(a, x[k].ratio, est));
-  ROW(est ? "  of it launches" : "dispatch", "%s", ms_text(a, x[k].dispatch_ms));
-  if (!est) {
+  if (!apart) ROW(est ? "  of it launches" : "dispatch", "%s", ms_text(a, x[k].dispatch_ms));
+  if (!est && !apart) {
     ROW("processor time", "%s", ms_text(a, 1e3 * subject_used(&x[k].cpu_s)));
     ROW("page faults", "%s", faults_text(a, &x[k]));
     if (x[0].joules.n) ROW("energy", "%s", joules_text(a, &x[k]));
@@ -190,6 +199,7 @@ static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const ch
   json_ms(j, "page_faults", faults);
   json_ms(j, "page_fault_ms", faults < 0 ? -1 : 1e3 * faults * x->fault_s);
   json_ms(j, "joules", subject_used(&x->joules));
+  apart_json(j, x);
 }
 
 // The verdict in words: "optimized is 2.03x as fast as baseline (between 2.01x and 2.06x)".
@@ -269,6 +279,15 @@ static void json_noise(repl_json *j, const prof_noise *n) {
   repl_json_bool(j, "loud", prof_noise_loud(n));
 }
 
+static void json_trial(repl_cmd *c, const comparison *m) {
+  repl_json *j = repl_json_object(c->doc, "noise");
+  repl_json_int(j, "rounds", m->trial.rounds);
+  repl_json_num(j, "seconds", m->trial.seconds);
+  repl_json_num(j, "width", isfinite(m->trial.width) ? m->trial.width : -1);
+  repl_json_bool(j, "reached", m->trial.reached);
+  json_noise(j, &m->noise);
+}
+
 // How much the machine can be trusted, and for how long it was asked.
 static void say_noise(repl_cmd *c, const comparison *m) {
   hs_buf b = {0};
@@ -284,12 +303,7 @@ static void say_noise(repl_cmd *c, const comparison *m) {
              "or a quieter machine\n",
              100 * m->trial.width);
   hs_buf_free(&b);
-  repl_json *j = repl_json_object(c->doc, "noise");
-  repl_json_int(j, "rounds", m->trial.rounds);
-  repl_json_num(j, "seconds", m->trial.seconds);
-  repl_json_num(j, "width", isfinite(m->trial.width) ? m->trial.width : -1);
-  repl_json_bool(j, "reached", m->trial.reached);
-  json_noise(j, &m->noise);
+  json_trial(c, m);
 }
 
 hs_status cmd_noise(repl_cmd *c) {
@@ -415,6 +429,35 @@ static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *p
   return HS_GOOD;
 }
 
+// *why: the reason to measure kernels apart, hs_alloc'ed; NULL: the programs run as they are.
+static hs_status choose_apart(repl_cmd *c, const comparison *m, const prof_trial_options *o,
+                              char **why) {
+  *why = NULL;
+  if (repl_flag(c, "--whole")) return HS_GOOD;
+  *why = repl_flag(c, "--apart") ? hs_strdup("as asked for") : apart_reason(c, m, o->seconds);
+  bool kept = repl_flag(c, "--save") || repl_flag(c, "--against");
+  if (!*why || !kept) return HS_GOOD;
+  hs_status s = repl_usage_error(
+      c, "--save and --against are of whole runs, and kernels would be measured apart: %s", *why);
+  hs_free(*why);
+  *why = NULL;
+  return s;
+}
+
+// Of the first `ours` subjects when apart. *why: in and out, as above.
+static hs_status measure_whole_or_apart(repl_cmd *c, comparison *m, u32 ours,
+                                        const prof_trial_options *o, char **why) {
+  bool kept = repl_flag(c, "--save") || repl_flag(c, "--against");
+  if (!*why) {
+    if (!kept && !repl_flag(c, "--whole")) m->most_first_s = apart_most_first_s(m, o->seconds);
+    HS_TRY(comparison_measure(c, m, o));
+    if (!(m->too_long_s > 0)) return HS_GOOD;
+    *why = apart_reason_ran(m);
+  }
+  while (m->n > ours) subject_free(&m->x[--m->n]);
+  return apart_measure(c, m, repl_flag(c, "--seconds") ? o->seconds : 40);
+}
+
 hs_status cmd_speedup(repl_cmd *c) {
   const char *pipeline = repl_flag(c, "--pipeline") ? repl_flag(c, "--pipeline") : "tuned";
   const char *on = repl_flag(c, "--on");
@@ -430,19 +473,23 @@ hs_status cmd_speedup(repl_cmd *c) {
       return repl_usage_error(c, "--sweep is of several sizes, --save and --against of one");
     return sweep_sizes(c, pipeline, device, &o);
   }
-  if (!device) HS_TRY(repl_inputs(c));
   comparison m = {0};
   pass_log log = {0};
   saved *then = NULL;
   if (against) HS_TRY(saved_read(against, &then));
   hs_status s = make_subjects(c, pipeline, m.x, &m.n, &log);
   u32 ours = m.n;
-  if (hs_ok(s) && !device) s = add_xla(c, m.x[ours - 1].m, pipeline, m.x, &m.n);
-  if (hs_ok(s)) s = device ? comparison_estimate(&m, device) : comparison_measure(c, &m, &o);
+  char *apart = NULL;
+  if (hs_ok(s) && !device) s = choose_apart(c, &m, &o, &apart);
+  if (hs_ok(s) && !device && !apart) s = repl_inputs(c);
+  if (hs_ok(s) && !device && !apart) s = add_xla(c, m.x[ours - 1].m, pipeline, m.x, &m.n);
+  if (hs_ok(s) && device) s = comparison_estimate(&m, device);
+  else if (hs_ok(s)) s = measure_whole_or_apart(c, &m, ours, &o, &apart);
   if (hs_ok(s)) {
     const char *where = device ? device->name : c->s->be->name;
     repl_say(c->out, "%s on %s%s%s%s\n", c->m->name, where, device ? " (estimated, " : "",
              device ? repl_device_origin(device) : "", device ? ")" : "");
+    if (apart) apart_say(c, &m, apart);
     if (device && m.x[0].parts > 1)
       repl_say(c->out,
                "not partitioned yet: everything divided by %u, one device's share at best\n",
@@ -466,13 +513,15 @@ hs_status cmd_speedup(repl_cmd *c) {
       say_saving(c, base, plain, opt);
       keep_measurement(c, base, plain, opt, &log, where);
     }
-    if (!device) say_noise(c, &m);
+    if (!device && !apart) say_noise(c, &m);
+    if (apart) json_trial(c, &m);
     say_passes(c, &log);
     if (then) saved_compare(c, then, &m, pipeline);
     if (save) s = saved_write(c, save, &m, pipeline);
-    if (hs_ok(s)) s = say_agreement(c, m.x, m.n);
+    if (hs_ok(s) && !apart) s = say_agreement(c, m.x, m.n);
     if (hs_ok(s)) s = comparison_failures(&m);
   }
+  hs_free(apart);
   comparison_free(&m);
   saved_free(then);
   hs_vec_free(&log);

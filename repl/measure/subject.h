@@ -10,6 +10,14 @@
 
 enum { MAX_SUBJECTS = 24 };
 
+// Of a subject whose kernels were measured apart (apart.h).
+typedef struct subject_apart {
+  bool known;
+  u32 distinct, timed, sliced;  // kernels that differ; of these timed; of these on a slice
+  double sliced_ms;             // of the time, what was scaled from slices
+  double left_out;              // the part of the estimated time whose kernels were not timed
+} subject_apart;
+
 typedef struct subject {
   const char *key, *label;  // JSON name and column title
   hlo_module *m;            // owned
@@ -29,7 +37,9 @@ typedef struct subject {
   prof_interval median;                // ms, of the rounds
   prof_interval ratio;                 // time of the first subject ÷ its own; value 0: not known
   u32 kernels;
-  u32 parts;  // estimated: that all figures were divided by; the module is not partitioned yet
+  // estimated or apart: that all figures were divided by; the module is not partitioned yet
+  u32 parts;
+  subject_apart apart;
   double bytes_moved;
   // -1: not known
   i64 compile_peak_bytes, argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;
@@ -48,7 +58,10 @@ typedef struct comparison {
   hlo_literal *const *args;
   prof_trial trial;
   prof_noise noise;
+  // Nothing more is run once a first run took longer than this (0: no limit), and how long it took.
+  double most_first_s, too_long_s;
 } comparison;
+void subject_free(subject *);  // what it holds
 void comparison_free(comparison *);
 
 // --seconds (wall time for all measuring together), --until (2% or 0.02), --runs (rounds at least).
