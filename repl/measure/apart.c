@@ -16,7 +16,7 @@
 #include "core/analysis/cost.h"
 #include "profiler/collective.h"
 #include "profiler/units.h"
-#include "repl/measure/alone.h"
+#include "repl/kernel/alone.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/target.h"
 
@@ -50,6 +50,7 @@ typedef struct apart {
   repl_cmd *c;
   comparison *m;
   const prof_device *here;
+  double slower[HLO_OPCODE_COUNT];  // than estimated, the last kernel of the operation; 0: none yet
   HS_VEC(distinct) all;
   HS_VEC(member) members[MAX_SUBJECTS];
 } apart;
@@ -154,6 +155,13 @@ static int heavier_first(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
+// What the estimate is off by tells how long slices of later kernels will take.
+static void note_error(apart *x, const distinct *d) {
+  prof_kernel e;
+  prof_estimate_kernel(d->m->entry->root, x->here, &e);
+  if (e.seconds > 0) x->slower[d->m->entry->root->opcode] = d->t.median.value * 1e-3 / e.seconds;
+}
+
 static hs_status time_kernels(apart *x, double seconds) {
   repl_cmd *c = x->c;
   distinct **order = HS_NEW_ARRAY(c->scratch, distinct *, x->all.n + 1);
@@ -170,15 +178,17 @@ static hs_status time_kernels(apart *x, double seconds) {
     if ((double)(hs_now_ns() - from) * 1e-9 > seconds) break;
     repl_progress(c->out, "kernels alone", (double)k, (double)x->all.n);
     double part = fmax(d->weight / all, 1 / (double)x->all.n), each = seconds * part;
+    double slower = fmax(x->slower[d->m->entry->root->opcode], 1);
     const alone_options o = {
         .be = c->s->be,
         .here = x->here,
         .per_instruction = d->per_instruction,
         .seconds = fmin(fmax(each / 4, 0.004), 0.1),
-        .most_s = fmin(fmax(each / 2, shortest), longest),
+        .most_s = fmin(fmax(each / 2, shortest), longest) / slower,
         .most_bytes = fmin(fmax(each * bytes_per_s, least_bytes), fmin(most_bytes, room / 4))};
     hs_status s = alone_measure(c, d->m, &o, &d->t);
     d->timed = hs_ok(s);
+    if (d->timed) note_error(x, d);
     if (!d->timed) repl_note(c->out, "%s is left out: %s", d->m->name, s.err->message);
     bool stop = hs_interrupted();
     if (stop) return s;

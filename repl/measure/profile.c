@@ -7,7 +7,7 @@
 
 #include "profiler/units.h"
 #include "repl/measure/kernels.h"
-#include "repl/measure/sample.h"
+#include "repl/kernel/sample.h"
 
 static void say_row(repl_cmd *c, const kernel_row *r, double whole) {
   char t[32], lo[32], hi[32], e[32], span[72], calls[32];

@@ -1,7 +1,7 @@
 // alone.h: one kernel by itself: cut out of its module, made smaller when a run of it is too long
 // or too large, compiled and timed with random operands.
-#ifndef REPL_MEASURE_ALONE_H
-#define REPL_MEASURE_ALONE_H
+#ifndef REPL_KERNEL_ALONE_H
+#define REPL_KERNEL_ALONE_H
 
 #include "profiler/prof.h"
 #include "repl/cmd/cmd.h"

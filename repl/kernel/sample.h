@@ -1,6 +1,6 @@
 // sample.h: `profile --sample`: where the program's time goes by samples, without probes.
-#ifndef REPL_MEASURE_SAMPLE_H
-#define REPL_MEASURE_SAMPLE_H
+#ifndef REPL_KERNEL_SAMPLE_H
+#define REPL_KERNEL_SAMPLE_H
 
 #include "repl/cmd/cmd.h"
 

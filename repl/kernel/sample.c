@@ -1,14 +1,14 @@
 // sample.c: `profile --sample`. See sample.h.
 //
 // The worker may not sample itself (its sandbox forbids the call), so the shell does, from outside
-// (profiler/perf_events.h). The program says where the code of its kernels lies; an address belongs
-// to the function whose range it is in. Kernels that are equal share one function and so one row;
-// kernels that a loop's function holds inlined are counted as the loop. What is in no kernel is
-// named by the file that it was mapped from: a library, or hlosh itself, which dispatches and
-// waits; code without a file was made by a library as the program ran.
+// (perf_events.h). The program says where the code of its kernels lies; an address belongs to the
+// function whose range it is in. Kernels that are equal share one function and so one row; kernels
+// that a loop's function holds inlined are counted as the loop. What is in no kernel is named by
+// the file that it was mapped from: a library, or hlosh itself, which dispatches and waits; code
+// without a file was made by a library as the program ran.
 //
 // Samples are of all threads, so shares are of processor time, threads that wait busily included.
-#include "repl/measure/sample.h"
+#include "repl/kernel/sample.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "backends/worker.h"
-#include "profiler/perf_events.h"
+#include "repl/kernel/perf_events.h"
 #include "profiler/prof.h"
 #include "profiler/units.h"
 #include "repl/shell/exec.h"
@@ -37,7 +37,7 @@ typedef struct sampling {
   repl_cmd *c;
   HS_VEC(function) functions;  // those of the program by address, then mappings of the process
   size_t own;                  // how many are the program's
-  prof_addresses seen;
+  sampler_addresses seen;
   u64 lost, unknown;
   const char *event;
   u32 threads;
@@ -131,7 +131,7 @@ static void attribute(sampling *x) {
 }
 
 // ---- running ------------------------------------------------------------------------------------
-static hs_status run(sampling *x, const repl_exe *exe, double seconds, prof_sampler *sampler) {
+static hs_status run(sampling *x, const repl_exe *exe, double seconds, sampler *taker) {
   repl_cmd *c = x->c;
   const backend_run_options o = {.min_runs = 1,
                                  .max_runs = 1000000,
@@ -142,12 +142,11 @@ static hs_status run(sampling *x, const repl_exe *exe, double seconds, prof_samp
   do {
     backend_result r = {0};
     HS_TRY(exe->be->run(exe->exe, c->mod->ninputs, c->mod->inputs, &o, &r));
-    for (u32 k = 0; sampler && k < r.timing.runs; k++)
-      hs_vec_push(&x->runs, r.timing.samples_ms[k]);
+    for (u32 k = 0; taker && k < r.timing.runs; k++) hs_vec_push(&x->runs, r.timing.samples_ms[k]);
     backend_result_free(&r);
-    if (sampler) prof_sampler_read(sampler, &x->seen, &x->lost);
+    if (taker) sampler_read(taker, &x->seen, &x->lost);
     HS_TRY(hs_poll());
-  } while (sampler && (double)(hs_now_ns() - from) * 1e-9 < seconds);
+  } while (taker && (double)(hs_now_ns() - from) * 1e-9 < seconds);
   return HS_GOOD;
 }
 
@@ -160,12 +159,12 @@ static hs_status sample(sampling *x, double seconds) {
   HS_TRY(read_addresses(x, exe));
   HS_TRY(run(x, exe, 0.01, NULL));  // the threads begin with the first run
   pid_t pid = worker_pid(backend_context_worker(c->s->backends));
-  prof_sampler *sampler;
-  HS_TRY(prof_sampler_open(pid, HZ, &sampler));
-  x->event = prof_sampler_event(sampler);
-  x->threads = prof_sampler_threads(sampler);
-  hs_status s = run(x, exe, seconds, sampler);
-  prof_sampler_close(sampler);
+  sampler *taker;
+  HS_TRY(sampler_open(pid, HZ, &taker));
+  x->event = sampler_event(taker);
+  x->threads = sampler_threads(taker);
+  hs_status s = run(x, exe, seconds, taker);
+  sampler_close(taker);
   if (hs_ok(s)) s = read_mappings(x, pid);
   if (hs_ok(s) && !x->seen.n)
     s = hs_with_note(hs_fail(HS_E_RUN, "no samples were taken"), "ask for more with --seconds");
