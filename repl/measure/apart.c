@@ -24,7 +24,8 @@
 static const double longest = 1;
 // A kernel gets time by its share of the whole, and none gets less than an equal part; operands for
 // it are made at about so many bytes per second. Below the least sizes there is only dispatch.
-static const double shortest = 0.02, least_bytes = 16e6, most_bytes = 256e6, bytes_per_s = 4e8;
+static const double shortest = 0.02, least_s = 2e-3, least_bytes = 16e6, most_bytes = 256e6,
+                    bytes_per_s = 4e8;
 // More are not compiled as a whole, several times over.
 static const u32 most_instrs = 5000;
 // Runs of each subject that the rounds and what comes before them take at least.
@@ -159,7 +160,9 @@ static int heavier_first(const void *a, const void *b) {
 static void note_error(apart *x, const distinct *d) {
   prof_kernel e;
   prof_estimate_kernel(d->m->entry->root, x->here, &e);
-  if (e.seconds > 0) x->slower[d->m->entry->root->opcode] = d->t.median.value * 1e-3 / e.seconds;
+  // of short ones dispatch is most, which slices have as well
+  if (e.seconds >= 1e-3)
+    x->slower[d->m->entry->root->opcode] = d->t.median.value * 1e-3 / e.seconds;
 }
 
 static hs_status time_kernels(apart *x, double seconds) {
@@ -184,7 +187,7 @@ static hs_status time_kernels(apart *x, double seconds) {
         .here = x->here,
         .per_instruction = d->per_instruction,
         .seconds = fmin(fmax(each / 4, 0.004), 0.1),
-        .most_s = fmin(fmax(each / 2, shortest), longest) / slower,
+        .most_s = fmax(fmin(fmax(each / 2, shortest), longest) / slower, least_s),
         .most_bytes = fmin(fmax(each * bytes_per_s, least_bytes), fmin(most_bytes, room / 4))};
     hs_status s = alone_measure(c, d->m, &o, &d->t);
     d->timed = hs_ok(s);
