@@ -157,7 +157,8 @@ static bool cut_result(hlo_module **m, const alone_options *o, amount *now) {
     i64 size[HLO_MAX_RANK];
     memcpy(size, s->dims, s->rank * sizeof *size);
     size[d] = (i64)HS_MAX(floor((double)size[d] / want), 1);
-    hlo_set_shape(root, hlo_shape_array((*m)->ctx, s->dtype, s->rank, size));
+    const hlo_shape *less = hlo_shape_array((*m)->ctx, s->dtype, s->rank, size);
+    hlo_set_shape(root, hlo_shape_with_layout((*m)->ctx, less, s->layout));
     *now = amount_of(*m, o->here);
     return true;
   }
