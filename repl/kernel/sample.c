@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #include "backends/worker.h"
-#include "repl/kernel/perf_events.h"
+#include "profiler/perf_events.h"
 #include "profiler/prof.h"
 #include "profiler/units.h"
 #include "repl/shell/exec.h"
@@ -37,7 +37,7 @@ typedef struct sampling {
   repl_cmd *c;
   HS_VEC(function) functions;  // those of the program by address, then mappings of the process
   size_t own;                  // how many are the program's
-  sampler_addresses seen;
+  prof_addresses seen;
   u64 lost, unknown;
   const char *event;
   u32 threads;
@@ -131,7 +131,7 @@ static void attribute(sampling *x) {
 }
 
 // ---- running ------------------------------------------------------------------------------------
-static hs_status run(sampling *x, const repl_exe *exe, double seconds, sampler *taker) {
+static hs_status run(sampling *x, const repl_exe *exe, double seconds, prof_sampler *taker) {
   repl_cmd *c = x->c;
   const backend_run_options o = {.min_runs = 1,
                                  .max_runs = 1000000,
@@ -144,7 +144,7 @@ static hs_status run(sampling *x, const repl_exe *exe, double seconds, sampler *
     HS_TRY(exe->be->run(exe->exe, c->mod->ninputs, c->mod->inputs, &o, &r));
     for (u32 k = 0; taker && k < r.timing.runs; k++) hs_vec_push(&x->runs, r.timing.samples_ms[k]);
     backend_result_free(&r);
-    if (taker) sampler_read(taker, &x->seen, &x->lost);
+    if (taker) prof_sampler_read(taker, &x->seen, &x->lost);
     HS_TRY(hs_poll());
   } while (taker && (double)(hs_now_ns() - from) * 1e-9 < seconds);
   return HS_GOOD;
@@ -159,12 +159,12 @@ static hs_status sample(sampling *x, double seconds) {
   HS_TRY(read_addresses(x, exe));
   HS_TRY(run(x, exe, 0.01, NULL));  // the threads begin with the first run
   pid_t pid = worker_pid(backend_context_worker(c->s->backends));
-  sampler *taker;
-  HS_TRY(sampler_open(pid, HZ, &taker));
-  x->event = sampler_event(taker);
-  x->threads = sampler_threads(taker);
+  prof_sampler *taker;
+  HS_TRY(prof_sampler_open(pid, HZ, &taker));
+  x->event = prof_sampler_event(taker);
+  x->threads = prof_sampler_threads(taker);
   hs_status s = run(x, exe, seconds, taker);
-  sampler_close(taker);
+  prof_sampler_close(taker);
   if (hs_ok(s)) s = read_mappings(x, pid);
   if (hs_ok(s) && !x->seen.n)
     s = hs_with_note(hs_fail(HS_E_RUN, "no samples were taken"), "ask for more with --seconds");

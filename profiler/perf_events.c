@@ -3,7 +3,7 @@
 //
 // The calling process needs the right to look at the other one: the same user, and
 // /proc/sys/kernel/perf_event_paranoid of at most 2, or CAP_PERFMON.
-#include "repl/kernel/perf_events.h"
+#include "profiler/perf_events.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +23,7 @@ typedef struct ring {
   struct perf_event_mmap_page *page;
 } ring;
 
-struct sampler {
+struct prof_sampler {
   HS_VEC(ring) rings;
   const char *event;
   size_t page_bytes, bytes;  // bytes: of a mapping
@@ -69,7 +69,7 @@ static hs_status forbidden(int why) {
       "its seccomp profile must allow perf_event_open");
 }
 
-static hs_status add_thread(sampler *s, const struct kind *k, pid_t tid, u32 hz) {
+static hs_status add_thread(prof_sampler *s, const struct kind *k, pid_t tid, u32 hz) {
   ring r = {.fd = open_event(k, tid, hz)};
   if (r.fd < 0) return errno == ESRCH ? HS_GOOD : forbidden(errno);  // ended meanwhile
   r.page = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, r.fd, 0);
@@ -82,7 +82,7 @@ static hs_status add_thread(sampler *s, const struct kind *k, pid_t tid, u32 hz)
   return HS_GOOD;
 }
 
-static hs_status add_threads(sampler *s, const struct kind *k, pid_t pid, u32 hz) {
+static hs_status add_threads(prof_sampler *s, const struct kind *k, pid_t pid, u32 hz) {
   char path[64];
   snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
   DIR *d = opendir(path);
@@ -95,24 +95,24 @@ static hs_status add_threads(sampler *s, const struct kind *k, pid_t pid, u32 hz
   return st;
 }
 
-hs_status sampler_open(pid_t pid, u32 hz, sampler **out) {
+hs_status prof_sampler_open(pid_t pid, u32 hz, prof_sampler **out) {
   *out = NULL;
   const struct kind *k = kinds;
   // a machine without counters says so by ENOENT, EOPNOTSUPP or ENODEV
   int fd = open_event(k, pid, hz);
   if (fd < 0 && errno != EACCES && errno != EPERM) k++;
   if (fd >= 0) (void)close(fd);
-  sampler *s = hs_calloc(1, sizeof *s);
+  prof_sampler *s = hs_calloc(1, sizeof *s);
   s->event = k->name;
   s->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
   s->bytes = (1 + RING_PAGES) * s->page_bytes;
   hs_status st = add_threads(s, k, pid, hz);
   if (hs_ok(st)) *out = s;
-  else sampler_close(s);
+  else prof_sampler_close(s);
   return st;
 }
 
-void sampler_close(sampler *s) {
+void prof_sampler_close(prof_sampler *s) {
   if (!s) return;
   for (size_t k = 0; k < s->rings.n; k++) {
     (void)munmap(s->rings.v[k].page, s->bytes);
@@ -122,15 +122,15 @@ void sampler_close(sampler *s) {
   hs_free(s);
 }
 
-const char *sampler_event(const sampler *s) { return s->event; }
-u32 sampler_threads(const sampler *s) { return (u32)s->rings.n; }
+const char *prof_sampler_event(const prof_sampler *s) { return s->event; }
+u32 prof_sampler_threads(const prof_sampler *s) { return (u32)s->rings.n; }
 
 // n bytes of the ring from a position that only grows.
 static void copy_out(const char *data, size_t size, u64 at, void *to, size_t n) {
   for (size_t k = 0; k < n; k++) ((char *)to)[k] = data[(at + k) % size];
 }
 
-static void read_ring(const ring *r, size_t page_bytes, sampler_addresses *out, u64 *lost) {
+static void read_ring(const ring *r, size_t page_bytes, prof_addresses *out, u64 *lost) {
   const char *data = (const char *)r->page + page_bytes;
   const size_t size = RING_PAGES * page_bytes;
   u64 head = __atomic_load_n(&r->page->data_head, __ATOMIC_ACQUIRE), tail = r->page->data_tail;
@@ -147,6 +147,6 @@ static void read_ring(const ring *r, size_t page_bytes, sampler_addresses *out, 
   __atomic_store_n(&r->page->data_tail, head, __ATOMIC_RELEASE);
 }
 
-void sampler_read(sampler *s, sampler_addresses *out, u64 *lost) {
+void prof_sampler_read(prof_sampler *s, prof_addresses *out, u64 *lost) {
   for (size_t k = 0; k < s->rings.n; k++) read_ring(&s->rings.v[k], s->page_bytes, out, lost);
 }

@@ -1,5 +1,5 @@
 // perf_events.c: samples of a process, here this one, are addresses of what it executes.
-#include "repl/kernel/perf_events.h"
+#include "profiler/perf_events.h"
 
 #include "tests/unit/skip.h"
 
@@ -14,8 +14,8 @@ static __attribute__((noinline)) void spin(u64 ns) {
 
 static void samples_lie_in_what_runs(void **state) {
   (void)state;
-  sampler *s;
-  hs_status open = sampler_open(getpid(), 1000, &s);
+  prof_sampler *s;
+  hs_status open = prof_sampler_open(getpid(), 1000, &s);
   bool allowed = hs_ok(open);
   if (!allowed) {
     assert_int_equal(open.err->code, HS_E_UNSUPPORTED);
@@ -23,25 +23,25 @@ static void samples_lie_in_what_runs(void **state) {
     hs_status_drop(open);
     SKIP_TEST("the kernel does not allow perf events");
   }
-  sampler_addresses seen = {0};
+  prof_addresses seen = {0};
   u64 lost = 0, in = 0;
-  assert_true(sampler_threads(s) >= 1);
+  assert_true(prof_sampler_threads(s) >= 1);
   spin(300 * 1000 * 1000);
-  sampler_read(s, &seen, &lost);
+  prof_sampler_read(s, &seen, &lost);
   assert_true(seen.n >= 10);
   u64 spin_at = (u64)(uintptr_t)spin;
   for (size_t k = 0; k < seen.n; k++) in += seen.v[k] >= spin_at && seen.v[k] < spin_at + 512;
   assert_true(in > seen.n / 2);
   size_t before = seen.n;
-  sampler_close(s);
+  prof_sampler_close(s);
   assert_int_equal(seen.n, before);
   hs_vec_free(&seen);
 }
 
 static void a_process_that_is_not_there(void **state) {
   (void)state;
-  sampler *s;
-  hs_status open = sampler_open(0x3ffffff, 1000, &s);
+  prof_sampler *s;
+  hs_status open = prof_sampler_open(0x3ffffff, 1000, &s);
   assert_false(hs_ok(open));
   assert_null(s);
   hs_status_drop(open);
