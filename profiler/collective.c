@@ -1,10 +1,10 @@
-// collective.c: seconds of a collective operation among devices. See collective.h.
+// collective.c: seconds of a collective operation among devices. See prof.h.
 //
 // Ring algorithms move the least bytes and pay a step per device; trees pay a step per doubling
 // (Thakur, Rabenseifner and Gropp, 2005, "Optimization of collective communication operations in
 // MPICH"). The faster of the two is taken, as libraries do. A group larger than a node goes at the
 // slower of its links and the network.
-#include "profiler/collective.h"
+#include "profiler/prof.h"
 
 #include <math.h>
 

@@ -27,7 +27,7 @@
 #include "core/analysis/customcall.h"
 #include "core/eval/eval.h"
 #include "profiler/calibration.h"
-#include "profiler/collective.h"
+#include "profiler/prof.h"
 #include "profiler/price.h"
 
 const char *prof_bound_text(prof_bound b) {

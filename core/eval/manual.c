@@ -358,14 +358,16 @@ static hs_status one_way(ev *e, const hlo_instr *i, bool into, u32 which, hlo_li
                          const hlo_shape *to, hlo_literal **out) {
   if (to->rank != op->shape->rank) return ev_unsupported(i, "with this result");
   tiling t;
-  HS_TRY(find_tiling(e, i, into, which, to->rank, &t));
-  u32 device = ev_device(e), position = 0, n = group_of(&t, device, &position);
-  bool sum = is_sum(&t);
-  if (to->logical == op->shape->logical && !sum) {
+  hs_status found = find_tiling(e, i, into, which, to->rank, &t);
+  bool same = to->logical == op->shape->logical, sum = hs_ok(found) && is_sum(&t);
+  if (same && !sum) {  // every device has all of it, whatever the sharding is
+    hs_status_drop(found);
     free_tiling(&t);
     *out = hlo_literal_ref(op);
     return HS_GOOD;
   }
+  HS_TRY(found);
+  u32 device = ev_device(e), position = 0, n = group_of(&t, device, &position);
   hs_status st = into ? zeros(e, to, out) : HS_GOOD;
   if (hs_ok(st) && into) {
     if (!t.share[device].addend) copy_tile(&t, device, op, *out, false);

@@ -252,7 +252,8 @@ static void convolution_scatter_and_sort_are_kernels(void **state) {
     made x = make_for(90, text);
     assert_true(x.k.grid + x.k.nbefore > 0);
     assert_true(emit_gpu_supports(x.m->entry->root, NULL));
-    assert_false(emit_supports(x.m->entry->root, NULL));
+    // of these the cpu's emitter knows convolutions, for those of one feature
+    assert_int_equal(emit_supports(x.m->entry->root, NULL), k == 0);
     drop(&x);
     hs_free(text);
   }

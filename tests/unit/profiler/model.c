@@ -2,7 +2,7 @@
 // around kernels, calibrations as text, and numbers for people.
 #include "core/text/text.h"
 #include "profiler/calibration.h"
-#include "profiler/collective.h"
+#include "profiler/prof.h"
 #include "profiler/price.h"
 #include "profiler/units.h"
 
