@@ -122,8 +122,11 @@ static bool convert_ops(mlir_reader *R, mlir_region *r, mlir_op **ret) {
     R->op = op;
     RX->now = op->at;
     R->meta = mlir_metadata(R, op->loc);
-    if (!has_operands(R, op) || !mlir_check_shapes(R, op) || !op->row->rule(R, op) || RX->failed)
-      return false;
+    bool ok = has_operands(R, op) && mlir_check_shapes(R, op) && op->row->rule(R, op);
+    if (!ok && !RX->failed)  // rules leave it to this place
+      mlir_fail(R, HS_E_SYNTAX, "an attribute of '%.*s' is missing or is not what it must be",
+                (int)HS_MIN(op->name.n, 80u), op->name.p);
+    if (RX->failed) return false;
   }
   R->op = *ret;
   R->meta = NULL;

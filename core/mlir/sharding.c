@@ -312,6 +312,11 @@ bool mlir_frontend(mlir_reader *R, u32 n, hlo_frontend_entry *e, hlo_attr *out) 
   return n > 0;
 }
 
+// HLO text has no quotes for the name of a frontend attribute.
+static bool is_word(hs_str s) {
+  return s.n && hlo_is_ch(*s.p, HLO_CH_START) && hlo_scan_ident(s.p + 1, s.p + s.n) == s.p + s.n;
+}
+
 bool mlir_frontend_of(mlir_reader *R, const mlir_attrs *attrs, hlo_attr *out) {
   static const struct {
     const char *ours;
@@ -326,6 +331,8 @@ bool mlir_frontend_of(mlir_reader *R, const mlir_attrs *attrs, hlo_attr *out) {
   hlo_frontend_entry *e = HS_NEW_ARRAY(&R->arena, hlo_frontend_entry, dict.n + HS_COUNT(shardy));
   for (u32 k = 0; k < dict.n; k++) {
     hs_str value = dict.v[k].value;
+    if (!is_word(dict.v[k].name))
+      return mlir_fail(R, HS_E_NO_HLO, "a frontend attribute whose name is no word");
     if (value.n && *value.p == '"' && !mlir_string_of(R, value, &value)) return false;
     e[n++] = (hlo_frontend_entry){dict.v[k].name, value};
   }

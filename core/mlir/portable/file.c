@@ -193,6 +193,12 @@ hs_status hlo_mlir_write(const hlo_module *m, u32 version, hs_buf *b) {
   hs_status s = hlo_mlir_print(m, &text);
   if (hs_ok(s)) s = mlir_read_tree(m->ctx, text.p, text.n, &o, write_tree, &w);
   hs_buf_free(&text);
+  // configurations of custom calls are text that nobody has read before
+  if (!hs_ok(s) && s.err->code == HS_E_SYNTAX) {
+    hs_status why = hs_fail(HS_E_NO_STABLEHLO, "a configuration: %s", s.err->message);
+    hs_status_drop(s);
+    s = why;
+  }
   if (hs_ok(s)) s = w.err;
   else hs_status_drop(w.err);
   if (!hs_ok(s)) b->n = from;

@@ -101,6 +101,14 @@ static void test_errors(void **state) {
   (void)state;
   refused("func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n return %b : tensor<4xf32> }\n",
           HS_E_NAME, 2);
+  refused("func.func @f(%a: tensor<4xf32>) -> tensor<2x4xf32> {\n"
+          " %b = \"stablehlo.broadcast_in_dim\"(%a) : (tensor<4xf32>) -> tensor<2x4xf32>\n"
+          " return %b : tensor<2x4xf32> }\n",
+          HS_E_SHAPE, 2);
+  refused("func.func @f(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+          " %b = stablehlo.exponential %a {mhlo.frontend_attributes = {\"a b\" = \"c\"}}"
+          " : tensor<4xf32>\n return %b : tensor<4xf32> }\n",
+          HS_E_NO_HLO, 2);
   refused("func.func @f(%a: tensor<4xf32>) {\n stablehlo.nosuch %a : tensor<4xf32>\n return }\n",
           HS_E_OPCODE, 2);
   refused(
