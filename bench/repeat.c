@@ -11,7 +11,8 @@
 // Two runs agree when their ratios differ by no more than the interval of the difference, whose
 // half-width is the root of the sum of the squares of theirs: for 95 % intervals that is to hold 19
 // times of 20. A pair of which one run says "too noisy" claims nothing and is counted apart. On a
-// machine with other work every run must say that it was loud.
+// machine with other work every run must say that it was loud; pairs of which neither did are
+// counted once more by themselves.
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ typedef struct said {
 
 typedef struct totals {
   u32 pairs, agree, overlap, noisy, failed, loud, runs;
+  u32 quiet, quiet_agree;  // of those that claim something: neither run was loud
   HS_VEC(double) widths;
 } totals;
 
@@ -101,6 +103,8 @@ static void one_pair(const char *file, const options *o, totals *t) {
     bool agree = apart <= hypot(a.width, b.width);
     t->agree += agree;
     t->overlap += apart <= a.width + b.width;
+    t->quiet += !a.loud && !b.loud;
+    t->quiet_agree += agree && !a.loud && !b.loud;
     if (!agree) what = "DIFFER";
   }
   if (o->verbose || strcmp(what, "DIFFER") == 0) {
@@ -156,9 +160,10 @@ int main(int argc, char **argv) {
   if (t.widths.n) qsort(t.widths.v, t.widths.n, sizeof *t.widths.v, ascending);
   u32 claimed = t.pairs - t.noisy - t.failed;
   printf("repeat: %u/%u agree, %u/%u overlap, %u too noisy, half-width median %.1f %%, loud %u/%u "
-         "runs\n",
+         "runs, of quiet pairs %u/%u agree\n",
          t.agree, claimed, t.overlap, claimed, t.noisy,
-         t.widths.n ? 100 * t.widths.v[t.widths.n / 2] : 0.0, t.loud, t.runs);
+         t.widths.n ? 100 * t.widths.v[t.widths.n / 2] : 0.0, t.loud, t.runs, t.quiet_agree,
+         t.quiet);
   hs_vec_free(&t.widths);
   return !t.failed && t.agree * 20 >= claimed * 19 ? 0 : 1;
 }
