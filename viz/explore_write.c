@@ -75,18 +75,42 @@ static void put_lists(hs_buf *b, const viz_intern *t) {
 // ---- records, column by column ------------------------------------------------------------------
 static i64 to_of(u32 to) { return to == UINT32_MAX ? -1 : (i64)to; }
 
-// Differences from one to the next, which are small: the page sums them up again.
+// Differences from one to the next, which are small; a run of equal ones is [difference, how many].
+// The page sums them up again.
+typedef struct column {
+  hs_buf *b;
+  i64 last, difference;
+  size_t run;
+  bool any;
+} column;
+
+static void end_run(column *c) {
+  enum { LEAST = 4 };  // shorter ones are as short one by one
+  for (size_t k = 0; k < (c->run < LEAST ? c->run : 1); k++) {
+    if (c->any) hs_buf_putc(c->b, ',');
+    if (c->run < LEAST) hs_buf_i64(c->b, c->difference);
+    else hs_buf_printf(c->b, "[%lld,%zu]", (long long)c->difference, c->run);
+    c->any = true;
+  }
+  c->run = 0;
+}
+
+static void put_next(column *c, i64 now) {
+  if (c->run && now - c->last != c->difference) end_run(c);
+  c->difference = now - c->last;
+  c->last = now;
+  c->run++;
+}
+
 #define COLUMN(b, vec, name, value)                 \
   do {                                              \
-    i64 last_ = 0;                                  \
+    column c_ = {.b = (b)};                         \
     hs_buf_printf(b, ",\n\"%s\":[", name);          \
     for (size_t k_ = 0; k_ < (vec).n; k_++) {       \
       const __typeof__(*(vec).v) *r = &(vec).v[k_]; \
-      i64 now_ = (i64)(value);                      \
-      if (k_) hs_buf_putc(b, ',');                  \
-      hs_buf_i64(b, now_ - last_);                  \
-      last_ = now_;                                 \
+      put_next(&c_, (i64)(value));                  \
     }                                               \
+    end_run(&c_);                                   \
     hs_buf_putc(b, ']');                            \
   } while (0)
 

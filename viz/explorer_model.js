@@ -2,10 +2,20 @@
 // the k-th entry of each, and stands for one id over the versions [from, to). Texts are numbers of
 // strings, lists of ids numbers of lists. A group is a list of numbers (explore_model.h says which).
 const D = JSON.parse(document.getElementById('data').textContent);
-// Columns of ids and of numbers of texts, and lists of a version, are differences.
+// Columns of ids and of numbers of texts, and lists of a version, are differences; in columns a run
+// of equal ones is [difference, how many].
 function summed(v) { for (let k = 1; k < v.length; k++) v[k] += v[k - 1]; }
-for (const name of ['id', 'comp', 'from', 'to', 'name', 'op', 'shape', 'text', 'opname', 'place', 'operands', 'called', 'preds', 'sources']) summed(D.instrs[name]);
-for (const name of ['id', 'from', 'to', 'name', 'root', 'reducer']) summed(D.comps[name]);
+function column(of, name) {
+  const v = [];
+  for (const d of of[name]) {
+    if (typeof d === 'number') v.push(d);
+    else for (let k = 0; k < d[1]; k++) v.push(d[0]);
+  }
+  summed(v);
+  of[name] = v;
+}
+for (const name of ['id', 'comp', 'from', 'to', 'name', 'op', 'shape', 'text', 'opname', 'place', 'operands', 'called', 'preds', 'sources']) column(D.instrs, name);
+for (const name of ['id', 'from', 'to', 'name', 'root', 'reducer']) column(D.comps, name);
 for (const v of D.versions) for (const name of ['added', 'changed', 'moved', 'removed', 'pairs', 'groups']) summed(v[name]);
 for (const l of D.layouts)  // points of edges too
   for (let v = l[4], at = 0; at < v.length; at += 1 + 2 * v[at])
