@@ -257,6 +257,14 @@ bool hlo_graph_diff_is_forwarding(const hlo_instr *i) {
          (i->opcode == HLO_PARAMETER && i->parent != i->parent->module->entry);
 }
 
+bool hlo_graph_diff_same_operand(const hlo_graph_diff *d, const hlo_instr *a, const hlo_instr *b,
+                                 u32 k) {
+  const hlo_instr *p = hlo_graph_diff_operand_a(d, a, k), *q = hlo_graph_diff_operand_b(d, b, k);
+  if (d->of_a[p->id] == q) return true;
+  return p->opcode == HLO_CONSTANT && q->opcode == HLO_CONSTANT && p->shape == q->shape &&
+         hlo_attrs_equal(p->attrs, q->attrs, not_compared);
+}
+
 static u8 change_of(const matcher *t, hlo_instr *x, hlo_instr *y) {
   const hlo_graph_diff *d = t->d;
   u8 bits = 0;
@@ -267,10 +275,8 @@ static u8 change_of(const matcher *t, hlo_instr *x, hlo_instr *y) {
   // What a fusion or call computes is told by the instructions inside it.
   bool through = looked_through(d->caller_a, x) && looked_through(d->caller_b, y);
   if (!through && x->noperands != y->noperands) bits |= HLO_DIFF_OPERANDS;
-  for (u32 k = 0; !through && k < HS_MIN(x->noperands, y->noperands); k++) {
-    hlo_instr *p = hlo_graph_diff_operand_a(d, x, k), *q = hlo_graph_diff_operand_b(d, y, k);
-    if (d->of_a[p->id] != q) bits |= HLO_DIFF_OPERANDS;
-  }
+  for (u32 k = 0; !through && k < HS_MIN(x->noperands, y->noperands); k++)
+    if (!hlo_graph_diff_same_operand(d, x, y, k)) bits |= HLO_DIFF_OPERANDS;
   return bits;
 }
 

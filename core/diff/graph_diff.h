@@ -37,6 +37,10 @@ void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *, h
 // looked through.
 hlo_instr *hlo_graph_diff_operand_a(const hlo_graph_diff *, const hlo_instr *, u32 k);
 hlo_instr *hlo_graph_diff_operand_b(const hlo_graph_diff *, const hlo_instr *, u32 k);
+// Whether operand k of a pair is the same in both: a pair too, or constants of one value, of which
+// each computation has its own.
+bool hlo_graph_diff_same_operand(const hlo_graph_diff *, const hlo_instr *a, const hlo_instr *b,
+                                 u32 k);
 // Whether the instruction only forwards a value (see above).
 bool hlo_graph_diff_is_forwarding(const hlo_instr *);
 // Whether the two compute the same by the same instructions, fused and called alike; names and

@@ -71,7 +71,7 @@ static void change_text(const repl_diff_view *v, hs_buf *b, const hlo_instr *x, 
   for (u32 k = 0; (bits & HLO_DIFF_OPERANDS) && k < HS_MIN(x->noperands, y->noperands); k++) {
     const hlo_instr *p = hlo_graph_diff_operand_a(&v->d, x, k),
                     *q = hlo_graph_diff_operand_b(&v->d, y, k);
-    if (v->d.of_a[p->id] == q) continue;
+    if (hlo_graph_diff_same_operand(&v->d, x, y, k)) continue;
     put_part(b, "operand");
     hs_buf_printf(b, "%u %s -> %s", k, p->name, q->name);
   }

@@ -20,10 +20,11 @@ typedef struct comparison {
   hlo_graph_diff d;
 } comparison;
 
-static void compare(comparison *c, const char *after) {
-  *c = (comparison){.a = parse(BEFORE), .b = parse(after)};
+static void compare_with(comparison *c, const char *before, const char *after) {
+  *c = (comparison){.a = parse(before), .b = parse(after)};
   hlo_graph_diff_make(c->a, c->b, &c->arena, &c->d);
 }
+static void compare(comparison *c, const char *after) { compare_with(c, BEFORE, after); }
 
 static void comparison_free(comparison *c) {
   hs_arena_free(&c->arena);
@@ -69,8 +70,28 @@ static void fused_and_changed(void **state) {
   comparison_free(&c);
 }
 
+// A constant that a fusion has of its own is no other operand.
+static void own_constants(void **state) {
+  (void)state;
+  comparison c;
+  compare_with(&c,
+               "HloModule m\nENTRY e {\n x = f32[] parameter(0)\n k = f32[] constant(2)\n"
+               " a = f32[] multiply(x, k)\n b = f32[] exponential(a)\n"
+               " ROOT d = f32[] add(b, k)\n}\n",
+               "HloModule m\nf {\n p = f32[] parameter(0)\n q = f32[] constant(2)\n"
+               " s = f32[] multiply(p, q)\n ROOT t = f32[] exponential(s)\n}\n"
+               "ENTRY e {\n x = f32[] parameter(0)\n k = f32[] constant(2)\n"
+               " g = f32[] fusion(x), kind=kLoop, calls=f\n ROOT d = f32[] add(g, k)\n}\n");
+  const hlo_instr *s = hlo_find_instr(c.b, "s"), *d = hlo_find_instr(c.b, "d");
+  assert_string_equal(c.d.of_b[s->id]->name, "a");
+  assert_int_equal(c.d.change[s->id], HLO_DIFF_MOVED);
+  assert_int_equal(c.d.change[d->id], 0);
+  assert_int_equal(c.d.changed, 0);
+  comparison_free(&c);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(renamed),
-                                     cmocka_unit_test(fused_and_changed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(renamed), cmocka_unit_test(fused_and_changed),
+                                     cmocka_unit_test(own_constants)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
