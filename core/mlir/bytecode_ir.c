@@ -95,19 +95,6 @@ static bool unknown_op(mlir_bc *B, const raw_op *op) {
   return false;
 }
 
-// Words of a list with blanks between.
-static hs_str next_word(const char **list) {
-  const char *p = *list + strspn(*list, " ");
-  size_t n = strcspn(p, " ");
-  *list = p + n;
-  return (hs_str){p, n};
-}
-static bool in_list(const char *list, hs_str word) {
-  for (hs_str w; (w = next_word(&list)).n;)
-    if (hs_str_eq(w, word)) return true;
-  return false;
-}
-
 // The properties: one attribute each, in the order of the names.
 static bool read_properties(mlir_bc *B, raw_op *op, u32 index) {
   bc_at c = B->props[index];
@@ -116,7 +103,7 @@ static bool read_properties(mlir_bc *B, raw_op *op, u32 index) {
   bc_pair *v = HS_NEW_ARRAY(&B->R->arena, bc_pair, op->nattrs + 32);
   u32 n = op->nattrs;
   for (u32 k = 0; k < n; k++) v[k] = op->attrs[k];
-  for (hs_str w; (w = next_word(&list)).n;) {
+  for (hs_str w; (w = mlir_next_word(&list)).n;) {
     const char *at = c.p;
     u64 k;
     if (!bc_varint(B, &c, &k)) return false;
@@ -154,10 +141,10 @@ static bool is_default(mlir_span s) {
 // #stablehlo.gather<offset_dims = [2], ..>; no channel or algorithm when all of it says nothing.
 static bool push_struct(mlir_bc *B, const raw_op *op, const struct_row *row) {
   hs_buf b = {0};
-  bool ok = true, any = !in_list("channel_handle algorithm", hs_str_of(row->name));
+  bool ok = true, any = !mlir_in_list("channel_handle algorithm", hs_str_of(row->name));
   hs_buf_printf(&b, "#stablehlo.%s<", row->mnemonic);
   const char *list = row->keys;
-  for (hs_str w; ok && (w = next_word(&list)).n;) {
+  for (hs_str w; ok && (w = mlir_next_word(&list)).n;) {
     const char *equals = memchr(w.p, '=', w.n);
     hs_str key = equals ? (hs_str){w.p, (size_t)(equals - w.p)} : w;
     hs_str inner = equals ? (hs_str){equals + 1, (size_t)(w.p + w.n - equals - 1)} : w;
@@ -227,9 +214,9 @@ static bool push_conv(mlir_bc *B, const raw_op *op) {
 static bool is_part(hs_str op, hs_str name, bool conv) {
   if (conv && name.n > 10 && (memmem(name.p, name.n, "_dimension", 10) != NULL)) return true;
   for (size_t k = 0; k < HS_COUNT(structs); k++) {
-    if (!in_list(structs[k].ops, op)) continue;
+    if (!mlir_in_list(structs[k].ops, op)) continue;
     const char *list = structs[k].keys;
-    for (hs_str w; (w = next_word(&list)).n;) {
+    for (hs_str w; (w = mlir_next_word(&list)).n;) {
       const char *equals = memchr(w.p, '=', w.n);
       if (hs_str_eq((hs_str){w.p, equals ? (size_t)(equals - w.p) : w.n}, name)) return true;
     }
@@ -244,8 +231,8 @@ static bool is_missing(mlir_bc *B, const raw_op *op, const bc_pair *a, mlir_span
       "backend_config called_computations operand_layouts result_layouts result_tilings "
       "output_operand_aliases precision_config layout source_target_pairs "
       "known_expanding_dimensions known_nonexpanding_dimensions";
-  if (!is_default(text) || !in_list(list, a->name)) return false;
-  if (!in_list("operand_layouts result_layouts", a->name)) return true;
+  if (!is_default(text) || !mlir_in_list(list, a->name)) return false;
+  if (!mlir_in_list("operand_layouts result_layouts", a->name)) return true;
   bool operands = *a->name.p == 'o';
   const bc_pair *other = find(op, operands ? HS_STR("result_layouts") : HS_STR("operand_layouts"));
   mlir_span s;
@@ -274,7 +261,7 @@ static bool push_attrs(mlir_bc *B, const raw_op *op) {
     hs_vec_push(&B->R->attrs, ((mlir_attr){a->name, s}));
   }
   for (size_t k = 0; vhlo && k < HS_COUNT(structs); k++)
-    if (in_list(structs[k].ops, op->plain) && !push_struct(B, op, &structs[k])) return false;
+    if (mlir_in_list(structs[k].ops, op->plain) && !push_struct(B, op, &structs[k])) return false;
   return !conv || push_conv(B, op);
 }
 

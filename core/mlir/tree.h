@@ -137,6 +137,19 @@ typedef struct mlir_reader {
 
 #define RX (&R->lex)
 
+// Words of a table's list, with blanks between them.
+static inline hs_str mlir_next_word(const char **list) {
+  const char *p = *list + strspn(*list, " ");
+  size_t n = strcspn(p, " ");
+  *list = p + n;
+  return (hs_str){p, n};
+}
+static inline bool mlir_in_list(const char *list, hs_str word) {
+  for (hs_str w; (w = mlir_next_word(&list)).n;)
+    if (hs_str_eq(w, word)) return true;
+  return false;
+}
+
 // ---- the table ----------------------------------------------------------------------------------
 // How an attribute's value becomes HLO's.
 typedef enum mlir_how {

@@ -69,4 +69,5 @@ def main(files):
     return 0 if good == len(files) else 1
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

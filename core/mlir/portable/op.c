@@ -48,18 +48,6 @@ enum { MOST_ATTRS = 32 };
 
 static bool put_region(mlir_portable *, hs_buf *, mlir_region *, u32 first);
 
-static hs_str next_word(const char **list) {
-  const char *p = *list + strspn(*list, " ");
-  size_t n = strcspn(p, " ");
-  *list = p + n;
-  return (hs_str){p, n};
-}
-static bool in_list(const char *list, hs_str word) {
-  for (hs_str w; (w = next_word(&list)).n;)
-    if (hs_str_eq(w, word)) return true;
-  return false;
-}
-
 // The operation's name without its dialect.
 static hs_str plain(const mlir_op *op) {
   const char *dot = memchr(op->name.p, '.', op->name.n);
@@ -85,7 +73,7 @@ static u32 since_of(hs_str name, hs_str attr) {
   for (size_t k = 0; k < HS_COUNT(ops); k++) {
     const char *end = strrchr(ops[k].name, '_');
     bool same = name.n == (size_t)(end - ops[k].name) && !memcmp(ops[k].name, name.p, name.n);
-    if (same && (!attr.n || in_list(ops[k].attrs, attr))) since = HS_MIN(since, ops[k].since);
+    if (same && (!attr.n || mlir_in_list(ops[k].attrs, attr))) since = HS_MIN(since, ops[k].since);
   }
   return since;
 }
@@ -95,9 +83,9 @@ static u32 since_of(hs_str name, hs_str attr) {
 static const char *struct_key(hs_str op, hs_str attr, char *out, size_t size) {
   *out = 0;
   for (size_t k = 0; k < HS_COUNT(structs); k++) {
-    if (!in_list(structs[k].ops, op)) continue;
+    if (!mlir_in_list(structs[k].ops, op)) continue;
     const char *list = structs[k].keys;
-    for (hs_str w; (w = next_word(&list)).n;) {
+    for (hs_str w; (w = mlir_next_word(&list)).n;) {
       const char *equals = memchr(w.p, '=', w.n);
       hs_str key = {w.p, equals ? (size_t)(equals - w.p) : w.n};
       hs_str inner = equals ? (hs_str){equals + 1, (size_t)(w.p + w.n - equals - 1)} : w;
@@ -153,14 +141,15 @@ static bool default_of(mlir_portable *W, const mlir_op *op, hs_str name, u32 *ou
   if (hs_str_eq(name, HS_STR("backend_config")) && has_dict(W, op))
     return mp_attr(W, HS_STR("{}"), out);
   for (size_t k = 0; k < HS_COUNT(defaults); k++)
-    if (in_list(defaults[k].names, name)) return mp_attr(W, hs_str_of(defaults[k].value), out);
+    if (mlir_in_list(defaults[k].names, name)) return mp_attr(W, hs_str_of(defaults[k].value), out);
   u32 rank = op->nops && op->ops[0]->shape ? op->ops[0]->shape->rank : 0;
-  bool conv = in_list("convolution dynamic_conv", plain(op));
+  bool conv = mlir_in_list("convolution dynamic_conv", plain(op));
   i64 n = conv ? (i64)rank - 2 : rank, v[2 * HLO_MAX_RANK] = {0}, dims[2] = {n, 2};
   if (n < 0) n = 0;
   if (hs_str_eq(name, HS_STR("window_reversal"))) return *out = mp_falses(W, (u32)n), true;
   if (hs_str_eq(name, HS_STR("padding"))) return *out = mp_ints(W, 2, dims, v), true;
-  if (!in_list("window_strides base_dilations window_dilations lhs_dilation rhs_dilation", name))
+  if (!mlir_in_list("window_strides base_dilations window_dilations lhs_dilation rhs_dilation",
+                    name))
     return false;
   for (i64 k = 0; k < n; k++) v[k] = 1;
   return *out = mp_ints(W, 1, &n, v), true;
@@ -196,9 +185,9 @@ static bool put_inherent(mlir_portable *W, const mlir_op *op, const op_row *row,
                          u32 *n) {
   const op_row *newest = row_of(plain(op), UINT32_MAX);
   const char *list = newest->attrs;
-  for (hs_str w; (w = next_word(&list)).n;) {
+  for (hs_str w; (w = mlir_next_word(&list)).n;) {
     u32 value, absent;
-    bool there, old = in_list(row->attrs, w);
+    bool there, old = mlir_in_list(row->attrs, w);
     if (!value_of(W, op, w, &value, &there)) return false;
     if (there && !old && (!default_of(W, op, w, &absent) || absent != value)) {
       char *what = hs_format(" with %.*s", (int)w.n, w.p);
@@ -213,18 +202,18 @@ static bool put_inherent(mlir_portable *W, const mlir_op *op, const op_row *row,
   }
   // what an older version has more
   list = row->attrs;
-  for (hs_str w; row != newest && (w = next_word(&list)).n;)
-    if (!in_list(newest->attrs, w)) return needs(W, op, "", newest->since);
+  for (hs_str w; row != newest && (w = mlir_next_word(&list)).n;)
+    if (!mlir_in_list(newest->attrs, w)) return needs(W, op, "", newest->since);
   return true;
 }
 
 // Those beside them: shardings, what the framework says.
 static bool is_inherent(const mlir_op *op, const op_row *row, hs_str name) {
-  if (in_list(row->attrs, name) || hs_str_eq(name, HS_STR("dimension_numbers"))) return true;
+  if (mlir_in_list(row->attrs, name) || hs_str_eq(name, HS_STR("dimension_numbers"))) return true;
   const op_row *newest = row_of(plain(op), UINT32_MAX);
-  if (in_list(newest->attrs, name)) return true;
+  if (mlir_in_list(newest->attrs, name)) return true;
   for (size_t k = 0; k < HS_COUNT(structs); k++)
-    if (in_list(structs[k].ops, plain(op)) && hs_str_eq(name, hs_str_of(structs[k].name)))
+    if (mlir_in_list(structs[k].ops, plain(op)) && hs_str_eq(name, hs_str_of(structs[k].name)))
       return true;
   return false;
 }
@@ -322,7 +311,7 @@ static bool is_allowed(mlir_portable *W, const mlir_op *op) {
       hs_str_eq(channel, HS_STR("0")))
     return mp_fail(W, "%.*s in channel 0, which stands for none", (int)op->name.n, op->name.p);
   for (size_t k = 0; k < HS_COUNT(allowed); k++) {
-    if (W->version >= allowed[k].since || !in_list(allowed[k].ops, plain(op))) continue;
+    if (W->version >= allowed[k].since || !mlir_in_list(allowed[k].ops, plain(op))) continue;
     if (!does(W, op, allowed[k].what)) continue;
     char *what = hs_format(" with %s", allowed[k].what);
     bool ok = needs(W, op, what, allowed[k].since);
