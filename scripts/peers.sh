@@ -5,7 +5,7 @@
 # Nothing of hlosh needs any of it; tests that do are skipped by name without it. Repeating is free. About 1.6 GB on disk.
 cd "$(dirname "$0")/.." || exit 1
 dir=${PEERS:-build/peers}
-full="jax==0.10.2 jaxlib==0.10.2 numpy"
+full="jax==0.10.2 jaxlib==0.10.2 numpy flatbuffers"
 alone="xla-cpu-pjrt==0.0.1 jax-cuda13-pjrt==0.10.2"   # without what they depend on: CUDA's libraries are loaded when there
 say() { echo "peers: $*"; }
 die() { echo "peers: $*" >&2; exit 1; }
