@@ -24,7 +24,7 @@ for k in text proto; do try "changed modules: $k (more)" 900 "$B/tests/mutate" -
 programs=tests/fuzz/corpus/mlir
 [ -d "$shared/corpus/stablehlo" ] && programs="$programs $shared/corpus/stablehlo"
 try "changed modules: mlir (more)" 900 "$B/tests/mutate" --kind mlir --seed 4 --count 100000 -j "$JOBS" $programs
-try "changed modules: the whole way (more)" 900 "$B/tests/mutate" --kind chain --seed 4 --count 2000 --passes 10 -j "$JOBS" examples tests/hlo tests/fuzz/corpus
+try "changed modules: the whole way (more)" 900 "$B/tests/mutate" --kind chain --seed 6 --count 2000 --passes 10 -j "$JOBS" examples tests/hlo tests/fuzz/corpus
 try "damaged text (more)" 600 "$B/tests/fuzz_text" --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
 try "damaged protos (more)" 600 "$B/tests/fuzz_text" --proto --step 17 --flips 400 --rounds 60 tests/fuzz/corpus/text/*.hlo examples/*.hlo
 # What strangers get.

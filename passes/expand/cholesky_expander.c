@@ -266,7 +266,9 @@ static hs_status run(pass_ctx *c) {
       if (!pass_may_rewrite(c)) goto done;
       pass_note_done(c, i, NULL, "expanded, in panels of %lld columns", (long long)width);
       hlo_computation *f = find(&l, c->m, a->shape, hlo_attr_int(i, HLO_ATTR_LOWER, false), width);
-      hlo_replace(i, hlo_add_call(comp, HLO_CALL, i->shape, HLO_ATTR_TO_APPLY, f, 1, &a));
+      const hlo_shape *s = a->shape->dtype == i->shape->dtype ? i->shape : f->root->shape;
+      hlo_instr *l_of_a = hlo_add_call(comp, HLO_CALL, s, HLO_ATTR_TO_APPLY, f, 1, &a);
+      hlo_replace(i, pass_as_stated(l_of_a, i->shape));
     }
   }
 done:

@@ -313,6 +313,8 @@ static void cholesky_factors(void **st) {
     hs_free(text);
     hs_free(a);
   }
+  agrees(MODULE("ENTRY e { a = c64[2,2] constant({{(1, 0), (2, 1)}, {(2, -1), (1, 0)}})\n"
+                " ROOT o = c64[2,2] cholesky(a), lower=true }"));
   // not positive definite: NaN throughout, whichever block finds it
   agrees(MODULE("ENTRY e { r = s32[100,100] iota(), iota_dimension=0\n"
                 " c = s32[100,100] iota(), iota_dimension=1\n p = pred[100,100] compare(r, c), "

@@ -5,9 +5,9 @@
 
 #include <unistd.h>
 
-// Volatile, so that it is executed as written.
+static volatile u64 n;  // so that it is executed as written
+
 static __attribute__((noinline)) void spin(u64 ns) {
-  volatile u64 n = 0;
   for (u64 end = hs_now_ns() + ns; hs_now_ns() < end;)
     for (int k = 0; k < 100000; k++) n += (u64)k;
 }
