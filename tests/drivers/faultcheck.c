@@ -18,6 +18,7 @@
 // that the versions may be any; k: it is not run here, the session stays as it is (needed for what
 // ends it or starts a worker); x: only run here. The name of the command follows the flags where
 // it is not the first word of the line. The files old.hlo, old.txt, ... are there to be replaced.
+#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -114,6 +115,31 @@ static u64 file_hash(const char *path) {
   return h;
 }
 
+// How long the unit after a number is if that is a length of time, which differs from run to run.
+static size_t time_unit(const char *p) {
+  static const char *const units[] = {"ns", "µs", "ms", "s"};
+  size_t blank = *p == ' ';
+  for (size_t k = 0; k < HS_COUNT(units); k++) {
+    size_t n = strlen(units[k]);
+    if (strncmp(p + blank, units[k], n) == 0 && !isalnum((unsigned char)p[blank + n]))
+      return blank + n;
+  }
+  return 0;
+}
+
+// Of what was printed, without lengths of time and the blanks that pad them.
+static u64 said_hash(void) {
+  char *text = drv_read(".said", NULL);
+  u64 h = 1;
+  for (const char *p = text; p && *p;) {
+    size_t n = strspn(p, "0123456789."), unit = n ? time_unit(p + n) : 0;
+    h = hs_mix(h, unit ? 0 : hs_hash_bytes(p, n ? n : 1, 1));
+    p += n ? n + unit : HS_MAX(strspn(p, " "), (size_t)1);
+  }
+  hs_free(text);
+  return h;
+}
+
 static int by_name(const void *a, const void *b) {
   return strcmp(((const file_state *)a)->name, ((const file_state *)b)->name);
 }
@@ -166,7 +192,7 @@ static void run_line(const char *line, fault_kind kind, u32 n, outcome *o) {
   (void)fault_disarm();
   clearerr(stdout);
   o->session = session_hash();
-  o->said = file_hash(".said");
+  o->said = said_hash();
   list_files(o);
 }
 
