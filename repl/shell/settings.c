@@ -14,99 +14,73 @@ typedef enum setting_kind {
   SET_U64,
   SET_NUMBER,
   SET_TEXT,
-  SET_ELIDED,
-  SET_VINTAGE,
-  SET_MALLOC,
-  SET_SANDBOX,
-  SET_LIBRARIES
+  SET_WORD,  // one of a list: its index is the value, a u32 or an enum
 } setting_kind;
 typedef struct setting {
   const char *name;
   setting_kind kind;
   size_t at;
   double least, most;
+  const char *words;  // of SET_WORD, joined by |
   const char *summary;
 } setting;
 #define AT(f) offsetof(repl_settings, f)
-// The index of a word in its list is the setting's value (a u32 or an enum).
-static const char *const elided_words[] = {"ask", "random", "zeros", NULL};
-static const char *const vintage_words[] = {
-#define VINTAGE(id, name, ...) name,
+static const char vintages[] = ""
+#define VINTAGE(id, name, ...) "|" name
 #include "core/text/vintage.def"
 #undef VINTAGE
-    NULL};
-static const char *const malloc_words[] = {"best", "default", "tuned", NULL};  // backend_malloc
-static const char *const sandbox_words[] = {"auto", "on", "off", NULL};        // sandbox_mode
-static const char *const libraries_words[] = {"auto", "on", "off", NULL};      // backend_libraries
-static const char *const *words_of(setting_kind k) {
-  return k == SET_ELIDED      ? elided_words
-         : k == SET_VINTAGE   ? vintage_words
-         : k == SET_MALLOC    ? malloc_words
-         : k == SET_SANDBOX   ? sandbox_words
-         : k == SET_LIBRARIES ? libraries_words
-                              : NULL;
-}
+    ;
+#define SWITCH(name, field, summary) \
+  { name, SET_BOOL, AT(field), 0, 1, NULL, summary }
+#define NUMBER(name, kind, field, least, most, summary) \
+  { name, kind, AT(field), least, most, NULL, summary }
+#define TEXT(name, field, summary) \
+  { name, SET_TEXT, AT(field), 0, sizeof((repl_settings *)0)->field, NULL, summary }
+#define WORD(name, field, words, summary) \
+  { name, SET_WORD, AT(field), 0, 0, words, summary }
 static const setting settings[] = {
-    {"threads", SET_U32, AT(threads), 0, 4096, "threads of compiled code; 0: all cores"},
-    {"seed", SET_U64, AT(seed), 0, 9e15, "of random inputs and of values for elided constants"},
-    {"deadline", SET_NUMBER, AT(deadline), 0, 1e9, "seconds for one command; 0: none"},
-    {"abs_error", SET_NUMBER, AT(abs_error), -1, 1e300,
-     "tolerance of check: a mismatch exceeds both; -1: the type's"},
-    {"rel_error", SET_NUMBER, AT(rel_error), -1, 1e300,
-     "tolerance of check: a mismatch exceeds both; -1: the type's"},
-    {"elided", SET_ELIDED, AT(elided), 0, 0, "constants printed as {...}: ask, random or zeros"},
-    {"vintage", SET_VINTAGE, AT(vintage), 0, 0, "text format of print: current, or an older XLA"},
-    {"verify", SET_BOOL, AT(verify), 0, 1, "verify what each pass touched"},
-    {"denormals", SET_BOOL, AT(keep_denormals), 0, 1,
-     "keep denormals in the evaluator (XLA:CPU flushes them)"},
-    {"fallback", SET_BOOL, AT(allow_fallback), 0, 1,
-     "measure also where the evaluator does what a backend has no code for"},
-    {"contract", SET_BOOL, AT(contract), 0, 1,
-     "the cpu backend may fuse a product into the sum that it enters (XLA:CPU does)"},
-    {"keep_going", SET_BOOL, AT(keep_going), 0, 1, "a failing command does not end a script"},
-    {"metadata", SET_BOOL, AT(metadata), 0, 1, "print and extract with metadata"},
-    {"backend_config", SET_BOOL, AT(backend_config), 0, 1, "print and draw with backend configs"},
-    {"fusions", SET_BOOL, AT(show_fusions), 0, 1, "draw the bodies of fusions"},
-    {"memory_limit", SET_NUMBER, AT(memory_limit), 0, 1e18,
-     "bytes that the session or a run may use (8G, 12Gi); 0: what the machine has"},
-    {"load_limit", SET_NUMBER, AT(load_limit), 0, 1e18,
-     "bytes of a file, unpacked (8G, 12Gi); 0: a quarter of the memory, at most 4 GB"},
-    {"sandbox", SET_SANDBOX, AT(sandbox), 0, 0,
-     "programs may only compute: auto (as far as the kernel can), on (or not at all), off"},
-    {"capture", SET_TEXT, AT(capture), 0, sizeof((repl_settings *)0)->capture,
-     "instructions whose values every run keeps: a glob such as dot.*; off: none"},
-    {"gpu.driver", SET_TEXT, AT(gpu_driver), 0, sizeof((repl_settings *)0)->gpu_driver,
-     "path of the CUDA driver's library for backend gpu; off: the installed one"},
-    {"gpu.libraries", SET_LIBRARIES, AT(gpu_libraries), 0, 0,
-     "NVIDIA's libraries (cuBLASLt) in backend gpu: auto (where faster than our kernels), on, off"},
-    {"jax.malloc", SET_MALLOC, AT(jax_malloc), 0, 0,
-     "how the process of backend jax allocates; best: what is faster on the program"},
-    {"infer", SET_BOOL, AT(infer), 0, 1,
-     "expressions at the prompt: convert and broadcast operands until they fit"},
-    {"pager", SET_BOOL, AT(pager), 0, 1, "long output goes through $PAGER or less"},
+    NUMBER("threads", SET_U32, threads, 0, 4096, "threads of compiled code; 0: all cores"),
+    NUMBER("seed", SET_U64, seed, 0, 9e15, "of random inputs and of values for elided constants"),
+    NUMBER("deadline", SET_NUMBER, deadline, 0, 1e9, "seconds for one command; 0: none"),
+    NUMBER("abs_error", SET_NUMBER, abs_error, -1, 1e300,
+           "tolerance of check: a mismatch exceeds both; -1: the type's"),
+    NUMBER("rel_error", SET_NUMBER, rel_error, -1, 1e300,
+           "tolerance of check: a mismatch exceeds both; -1: the type's"),
+    WORD("elided", elided, "ask|random|zeros", "constants printed as {...}: ask, random or zeros"),
+    WORD("vintage", vintage, vintages + 1, "text format of print: current, or an older XLA"),
+    SWITCH("verify", verify, "verify what each pass touched"),
+    SWITCH("denormals", keep_denormals, "keep denormals in the evaluator (XLA:CPU flushes them)"),
+    SWITCH("fallback", allow_fallback,
+           "measure also where the evaluator does what a backend has no code for"),
+    SWITCH("contract", contract,
+           "the cpu backend may fuse a product into the sum that it enters (XLA:CPU does)"),
+    SWITCH("keep_going", keep_going, "a failing command does not end a script"),
+    SWITCH("metadata", metadata, "print and extract with metadata"),
+    SWITCH("backend_config", backend_config, "print and draw with backend configs"),
+    SWITCH("fusions", show_fusions, "draw the bodies of fusions"),
+    NUMBER("memory_limit", SET_NUMBER, memory_limit, 0, 1e18,
+           "bytes that the session or a run may use (8G, 12Gi); 0: what the machine has"),
+    NUMBER("load_limit", SET_NUMBER, load_limit, 0, 1e18,
+           "bytes of a file, unpacked (8G, 12Gi); 0: a quarter of the memory, at most 4 GB"),
+    WORD("sandbox", sandbox, "auto|on|off",
+         "programs may only compute: auto (as far as the kernel can), on (or not at all), off"),
+    TEXT("capture", capture,
+         "instructions whose values every run keeps: a glob such as dot.*; off: none"),
+    TEXT("gpu.driver", gpu_driver,
+         "path of the CUDA driver's library for backend gpu; off: the installed one"),
+    WORD("gpu.libraries", gpu_libraries, "auto|on|off",
+         "NVIDIA's libraries in backend gpu (cuBLASLt); auto: where faster than our kernels"),
+    WORD("jax.malloc", jax_malloc, "best|default|tuned",
+         "how the process of backend jax allocates; best: what is faster on the program"),
+    SWITCH("infer", infer,
+           "expressions at the prompt: convert and broadcast operands until they fit"),
+    SWITCH("pager", pager, "long output goes through $PAGER or less"),
 };
 const u32 repl_setting_count = HS_COUNT(settings);
 const char *repl_setting_name(u32 k) { return settings[k].name; }
 const char *repl_setting_summary(u32 k) { return settings[k].summary; }
 const char *repl_setting_words(u32 k) {
-  static const char vintages[] = ""
-#define VINTAGE(id, name, ...) "|" name
-#include "core/text/vintage.def"
-#undef VINTAGE
-      ;
-  switch (settings[k].kind) {
-  case SET_BOOL: return "on|off";
-  case SET_ELIDED: return "ask|random|zeros";
-  case SET_VINTAGE: return vintages + 1;
-  case SET_MALLOC: return "best|default|tuned";
-  case SET_SANDBOX:
-  case SET_LIBRARIES: return "auto|on|off";
-  case SET_U32:
-  case SET_U64:
-  case SET_NUMBER:
-  case SET_TEXT: break;
-  }
-  return "";
+  return settings[k].kind == SET_BOOL ? "on|off" : settings[k].words ? settings[k].words : "";
 }
 
 void repl_setting_text(const repl_session *s, u32 k, char out[40]) {
@@ -118,13 +92,12 @@ void repl_setting_text(const repl_session *s, u32 k, char out[40]) {
   case SET_U64: snprintf(out, 40, "%llu", (unsigned long long)*(const u64 *)(const void *)p); break;
   case SET_NUMBER: snprintf(out, 40, "%g", *(const double *)(const void *)p); break;
   case SET_TEXT: snprintf(out, 40, "%s", *p ? p : "off"); break;
-  case SET_ELIDED:
-  case SET_VINTAGE:
-  case SET_MALLOC:
-  case SET_SANDBOX:
-  case SET_LIBRARIES:
-    snprintf(out, 40, "%s", words_of(t->kind)[*(const u32 *)(const void *)p]);
+  case SET_WORD: {
+    const char *w = t->words;
+    for (u32 n = *(const u32 *)(const void *)p; n; n--) w += strcspn(w, "|") + 1;
+    snprintf(out, 40, "%.*s", (int)strcspn(w, "|"), w);
     break;
+  }
   }
 }
 
@@ -159,17 +132,15 @@ static hs_status store(repl_session *s, const setting *t, const char *value) {
     memcpy(p, off ? "" : value, off ? 1 : strlen(value) + 1);
     return HS_GOOD;
   }
-  const char *const *words = words_of(t->kind);
-  if (words) {
-    hs_buf all = {0};
-    for (u32 k = 0; words[k]; k++) {
-      if (strcmp(value, words[k]) == 0) return *(u32 *)(void *)p = k, hs_buf_free(&all), HS_GOOD;
-      hs_buf_printf(&all, "%s%s", k ? ", " : "", words[k]);
+  if (t->kind == SET_WORD) {
+    size_t n = strlen(value);
+    u32 k = 0;
+    for (const char *w = t->words;; w++, k++) {
+      size_t length = strcspn(w, "|");
+      if (n == length && memcmp(w, value, n) == 0) return *(u32 *)(void *)p = k, HS_GOOD;
+      if (!*(w += length)) break;
     }
-    hs_status bad =
-        hs_fail(HS_E_USAGE, "set %s: one of %s, not \"%s\"", t->name, hs_buf_cstr(&all), value);
-    hs_buf_free(&all);
-    return bad;
+    return hs_fail(HS_E_USAGE, "set %s: one of %s, not \"%s\"", t->name, t->words, value);
   }
   if (!repl_number(value, &v) || !(v >= t->least && v <= t->most) ||
       (t->kind != SET_NUMBER && v != floor(v)))

@@ -1,7 +1,7 @@
 // hostile.c: files that once broke the shell, or might, through every command that looks at or
 // works on a module: it works or says why not, soon and within bounds.
 //
-//   hostile [--endless=NAME]... FILE...
+//   hostile [-j N] [--endless NAME]... FILE...
 //
 // For each file and command a process of its own: it must exit by itself with one of the
 // documented codes, print a diagnostic with a code when that is not 0, use at most 2 s of CPU time
@@ -19,8 +19,9 @@
 #include <unistd.h>
 
 #include "core/base/base.h"
+#include "tests/harness/driver.h"
 
-enum { CPU_MS = 2000, WALL_MS = 30000, RSS_KB = 1 << 20, MOST_ENDLESS = 8 };
+enum { CPU_MS = 2000, WALL_MS = 30000, RSS_KB = 1 << 20 };
 
 static const char *const lines[] = {
     "print",
@@ -65,9 +66,8 @@ static const char *const lines[] = {
 };
 
 static char hlosh[PATH_MAX], home[] = "/tmp/hlosh-hostile.XXXXXX";
-static const char *endless[MOST_ENDLESS];
-static u32 nendless;
-static int failures, runs;
+static drv_args args;
+static u32 failures;
 
 typedef struct outcome {
   int status;
@@ -129,16 +129,30 @@ static const char *fault(const outcome *o, bool may_be_endless) {
   return o->rss_kb > RSS_KB ? "too much memory" : NULL;
 }
 
-static void try(const char *file, const char *line) {
+// Case k: a file and a line.
+static int try_one(void *arg, u32 k, FILE *out) {
+  (void)arg;
+  const char *name = args.v[k / HS_COUNT(lines)], *line = lines[k % HS_COUNT(lines)];
   bool may = false;
-  for (u32 k = 0; k < nendless; k++) may |= strstr(file, endless[k]) != NULL;
+  for (u32 o = 0; o < args.nopts; o++) may |= strstr(name, args.value[o]) != NULL;
   outcome o = {0};
-  runs++;
-  const char *what = run(file, line, may, &o) ? fault(&o, may) : "cannot be started";
-  if (!what) return;
+  char *file = realpath(name, NULL);
+  const char *what = !file                      ? "no such file"
+                     : run(file, line, may, &o) ? fault(&o, may)
+                                                : "cannot be started";
+  free(file);
+  if (what)
+    fprintf(out, "FAIL %s: %s: %s (status %x, %.0f ms of CPU, %.0f ms, %ld kB)\n", name, line, what,
+            (unsigned)o.status, o.cpu_ms, o.wall_ms, o.rss_kb);
+  return what != NULL;
+}
+
+static void report(void *arg, u32 k, drv_result *r) {
+  (void)arg;
+  if (!r->verdict) return;
   failures++;
-  printf("FAIL %s: %s: %s (status %x, %.0f ms of CPU, %.0f ms, %ld kB)\n", file, line, what,
-         (unsigned)o.status, o.cpu_ms, o.wall_ms, o.rss_kb);
+  if (*r->text) printf("%s", r->text);
+  else printf("FAIL case %u: %s\n", k, r->ending);
   fflush(stdout);
 }
 
@@ -148,20 +162,13 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 }
 
 int main(int argc, char **argv) {
+  static const char *const options[] = {"endless", NULL};
   const char *env = getenv("HLOSH");
+  if (!drv_parse(argc, argv, options, &args)) return 2;
   if (!realpath(env ? env : "build/hlosh", hlosh) || !mkdtemp(home)) return 2;
-  for (int k = 1; k < argc; k++) {
-    static const char option[] = "--endless=";
-    if (strncmp(argv[k], option, sizeof option - 1) == 0) {
-      if (nendless < MOST_ENDLESS) endless[nendless++] = argv[k] + sizeof option - 1;
-      continue;
-    }
-    char *path = realpath(argv[k], NULL);
-    for (size_t l = 0; path && l < HS_COUNT(lines); l++) try(path, lines[l]);
-    if (!path) failures++, perror(argv[k]);
-    free(path);
-  }
+  u32 n = args.n * (u32)HS_COUNT(lines);
+  drv_run(n, args.jobs, WALL_MS * 1e-3 + 10, try_one, report, NULL);
   nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-  printf("hostile: %d runs, %d failed\n", runs, failures);
+  printf("hostile: %u runs, %u failed\n", n, failures);
   return failures ? 1 : 0;
 }

@@ -80,7 +80,7 @@ static void every_command(void **state) {
   u32 refused = 0, worked = 0;
   for (u32 k = 0; k < repl_command_count; k++) {
     const repl_command *c = &repl_commands[k];
-    if (!*c->example) continue;
+    if (!*c->example || strcmp(c->name, "calibrate") == 0) continue;  // takes half a minute
     repl_session *s = session_with_bad("load bad.hlo");
     bool gated = (c->needs & REPL_NEEDS_MODULE) && !(c->needs & REPL_ANY_MODULE);
     // An example of several commands may be refused in one of the others.
