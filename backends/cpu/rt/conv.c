@@ -10,8 +10,9 @@
 // Dimension numbers become strides: no operand is transposed for them. oneDNN works in f32;
 // narrower floats are widened in memory order, which keeps strides. Filters may be
 // reordered (they are small); images are reordered only when there is no kernel for their order.
-// batch_group_count of a forward convolution, negative padding, other types, and what oneDNN
-// has no kernel for run through a plain loop nest, vectorized over output features.
+// f64, complex numbers and what oneDNN has no kernel for are products of matrices
+// (conv_patches.c). batch_group_count of a forward convolution, integers and very few features run
+// through a plain loop nest, vectorized over output features.
 
 #include "backends/cpu/rt/conv.h"
 
@@ -232,25 +233,48 @@ void cpu_conv_narrow(void *to, const float *from, hlo_dtype t, i64 n) {
   flat(W_F32, (void *)(uintptr_t)from, to, t, n, true);
 }
 
-// Filter to [spatial][input feature][output feature], mirrored where the window says so.
-static void pack_filter(const conv *c, wide w, void *to, const char *from) {
-  i64 taps = 1, at = 0;
+// Filter to [spatial][input feature][output feature], mirrored where the window says so; one chunk:
+// one place of the window.
+typedef struct filter_job {
+  const conv *c;
+  wide w;
+  char *to;
+  const char *from;
+} filter_job;
+static void filter_chunk(void *ctx, i64 tap, u32 thread) {
+  (void)thread;
+  const filter_job *j = ctx;
+  const conv *c = j->c;
+  i64 q = tap, base = 0, at = tap * c->IC * c->OC;
+  for (u32 s = c->ns; s-- > 0;) {
+    i64 kk = q % c->k[s];
+    q /= c->k[s];
+    base += (c->rev[s] ? c->k[s] - 1 - kk : kk) * c->rs[s];
+  }
   size_t e = hlo_dtype_storage(c->tr);
-  for (u32 s = 0; s < c->ns; s++) taps *= c->k[s];
-  for (i64 t = 0; t < taps; t++) {
-    i64 q = t, base = 0;
-    for (u32 s = c->ns; s-- > 0;) {
-      i64 kk = q % c->k[s];
-      q /= c->k[s];
-      base += (c->rev[s] ? c->k[s] - 1 - kk : kk) * c->rs[s];
-    }
-    for (i64 k = 0; k < c->IC; k++)
+  bool same = c->tr == wide_dtype[j->w];
+  for (i64 k = 0; k < c->IC; k++, at += c->OC) {
+    const char *from = j->from + (size_t)(base + k * c->ri) * e;
+    if (same && c->ro == 1) memcpy(j->to + (size_t)at * e, from, (size_t)c->OC * e);
+    else if (same && e == 8)
       for (i64 f = 0; f < c->OC; f++)
-        widen_one(w, to, at++, c->tr, from + (size_t)(base + k * c->ri + f * c->ro) * e);
+        memcpy(j->to + (size_t)(at + f) * 8, from + (size_t)(f * c->ro) * 8, 8);
+    else
+      for (i64 f = 0; f < c->OC; f++)
+        widen_one(j->w, j->to, at + f, c->tr, from + (size_t)(f * c->ro) * e);
   }
 }
+static void pack_filter(const conv *c, wide w, void *to, const char *from) {
+  i64 taps = 1;
+  for (u32 s = 0; s < c->ns; s++) taps *= c->k[s];
+  filter_job j = {c, w, to, from};
+  if (c->nr < FLAT)
+    for (i64 t = 0; t < taps; t++) filter_chunk(&j, t, 0);
+  else cpu_par_for(filter_chunk, &j, taps);
+}
 
-static hs_status run_plain(const conv *c, void *const *bufs, char *scratch) {
+// In the wide type, by products of patches or by plain loops.
+static hs_status run_wide(const conv *c, void *const *bufs, char *scratch) {
   wide w = wide_type(c);
   const void *l = bufs[0];
   void *o = bufs[2];
@@ -259,10 +283,16 @@ static hs_status run_plain(const conv *c, void *const *bufs, char *scratch) {
     l = scratch + c->at_l;
   }
   if (c->at_o >= 0) o = scratch + c->at_o;
+  i64 packed = c->nr * wide_size[w];
   pack_filter(c, w, scratch + c->at_w, bufs[1]);
-  plain_job j = {c, l, scratch + c->at_w, o};
-  static cpu_par_fn *const fn[] = {plain_f32, plain_f64, plain_u64, plain_c128};
-  if (c->no) cpu_par_for(fn[w], &j, c->N * (c->ns ? c->out[0] : 1));
+  memset(scratch + c->at_w + packed, 0, (size_t)(c->filter_bytes - packed));
+  if (c->patches) {
+    HS_TRY(cpu_conv_patches_run(c, l, scratch + c->at_w, o));
+  } else {
+    plain_job j = {c, l, scratch + c->at_w, o};
+    static cpu_par_fn *const fn[] = {plain_f32, plain_f64, plain_u64, plain_c128};
+    if (c->no) cpu_par_for(fn[w], &j, c->N * (c->ns ? c->out[0] : 1));
+  }
   if (c->at_o >= 0) flat(w, o, bufs[2], c->to, c->no, true);
   return HS_GOOD;
 }
@@ -274,12 +304,13 @@ static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
 static void free_conv(void *state) {
   conv *c = state;
   cpu_conv_dnnl_free(c->dnnl);
+  cpu_conv_patches_free(c->patches);
   hs_free(c);
 }
 
 static hs_status run_conv(void *state, void *const *bufs, void *scratch) {
   const conv *c = state;
-  return c->dnnl ? cpu_conv_dnnl_run(c, bufs, scratch) : run_plain(c, bufs, scratch);
+  return c->dnnl ? cpu_conv_dnnl_run(c, bufs, scratch) : run_wide(c, bufs, scratch);
 }
 
 static conv_mode pick_mode(const conv *c) {
@@ -316,8 +347,11 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
     return HS_GOOD;
   }
   c->mode = CONV_PLAIN;
-  i64 at = 0, taps = 1;
+  i64 at = 0, taps = 1, rows;
   for (u32 k = 0; k < c->ns; k++) taps *= c->k[k];
+  if (cpu_conv_patches_prepare(c, wide_dtype[w], &rows)) out->kind = "convolution (patches)";
+  else rows = taps * c->IC;
+  c->filter_bytes = rows * c->OC * wide_size[w];
   if (c->tl != wide_dtype[w]) {
     c->at_l = at;
     at += align64(c->nl * wide_size[w]);
@@ -327,7 +361,7 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
     at += align64(c->no * wide_size[w]);
   }
   c->at_w = at;
-  at += align64(taps * c->IC * c->OC * wide_size[w]);
+  at += align64(c->filter_bytes);
   out->scratch_bytes = at;
   return HS_GOOD;
 }

@@ -1,7 +1,8 @@
 // conv.h — a convolution by strides, shared by the files of its kernel:
 //
-//   conv_dnnl.c  oneDNN's primitives, cut into pieces for the pool
-//   conv.c       describes a convolution, chooses, and has plain loops for the rest
+//   conv_dnnl.c     oneDNN's primitives, cut into pieces for the pool
+//   conv_patches.c  as a product of matrices, by our own kernels
+//   conv.c          describes a convolution, chooses, and has plain loops for the rest
 #ifndef CPU_RT_CONV_H
 #define CPU_RT_CONV_H
 
@@ -11,7 +12,8 @@ enum { CONV_MOST_SPATIAL = 6 };
 
 typedef enum conv_mode { CONV_FORWARD, CONV_BACK_DATA, CONV_BACK_WEIGHTS, CONV_PLAIN } conv_mode;
 
-typedef struct conv_dnnl conv_dnnl;  // prepared primitives, see conv_dnnl.c
+typedef struct conv_dnnl conv_dnnl;        // prepared primitives, see conv_dnnl.c
+typedef struct conv_patches conv_patches;  // how it is cut, see conv_patches.c
 
 typedef struct conv {
   u32 ns;  // spatial dims
@@ -28,7 +30,10 @@ typedef struct conv {
   i64 nl, nr, no;  // elements
   conv_mode mode;
   i64 at_l, at_r, at_o, at_w;  // scratch offsets: operands and result widened, the filter; -1: none
-  conv_dnnl *dnnl;             // NULL: plain loops compute it
+  i64 filter_bytes;            // of the packed filter
+  // at most one of these; else plain loops compute it
+  conv_dnnl *dnnl;
+  conv_patches *patches;
 } conv;
 
 // Narrow floats to f32 and back in the order they lie in; on all threads.
@@ -40,5 +45,13 @@ void cpu_conv_narrow(void *to, const float *from, hlo_dtype, i64 n);
 bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes);
 hs_status cpu_conv_dnnl_run(const conv *, void *const *bufs, char *scratch);
 void cpu_conv_dnnl_free(conv_dnnl *);  // NULL is fine
+
+// Prepares products of patches and filter, both of the given type: fills c->patches and the rows
+// that the filter has in its packed form, [window, then input feature][output feature], of which
+// those past the last are zero. False, with c as it was, when there is no kernel or plain loops are
+// as fast.
+bool cpu_conv_patches_prepare(conv *c, hlo_dtype, i64 *filter_rows);
+hs_status cpu_conv_patches_run(const conv *, const void *image, const void *filter, void *out);
+void cpu_conv_patches_free(conv_patches *);  // NULL is fine
 
 #endif

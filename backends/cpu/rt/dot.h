@@ -104,6 +104,10 @@ const dot_micro *cpu_dot_micro(dot_compute);
 // there is no kernel for its types. Operands that are set to be packed are read packed.
 bool cpu_dot_tiles_prepare(dot *);
 hs_status cpu_dot_tiles_run(const dot *, const void *a, const void *b, void *c);
+// A single product (B = 1), from within a chunk of a parallel loop, in the given memory of so many
+// bytes.
+size_t cpu_dot_tiles_bytes(const dot *);
+void cpu_dot_tiles_product(const dot *, const void *a, const void *b, void *c, void *memory);
 
 // ---- dot_rows.c ------------------------------------------------------------------------------
 enum { DOT_FEW_ROWS = 8 };

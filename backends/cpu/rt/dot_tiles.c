@@ -468,6 +468,12 @@ hs_status cpu_dot_tiles_run(const dot *d, const void *a, const void *b, void *c)
   return x.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for tiles of %zu bytes", t->bytes) : HS_GOOD;
 }
 
+size_t cpu_dot_tiles_bytes(const dot *d) { return d->tiles->bytes; }
+
+void cpu_dot_tiles_product(const dot *d, const void *a, const void *b, void *c, void *memory) {
+  product(d, a, b, c, 0, memory);
+}
+
 // ---- what is cut, and how -----------------------------------------------------------------------
 
 static i64 round_up(i64 n, i64 to) { return panels(n, to) * to; }

@@ -110,6 +110,48 @@ static void convolutions(void **st) {
                 "dim_labels=b01f_01io->b01f }"));
 }
 
+// Products of patches: both orders of memory, every kind of window, groups, runs of columns and a
+// last chunk that are not full, types that are widened, filter gradients.
+static void patches(void **st) {
+  (void)st;
+  static const struct {
+    const char *x, *w, *c, *rest;
+  } cases[] = {
+      {"f64[2,32,32,16]", "f64[3,3,16,32]", "f64[2,32,32,32]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f"},
+      {"f64[2,5,13,11]", "f64[9,5,3,2]", "f64[2,9,6,7]",
+       "window={size=3x2 stride=2x2 pad=0_1x2_1}, dim_labels=bf01_oi01->bf01"},
+      {"f64[2,5,13,11]{0,1,2,3}", "f64[9,5,3,2]{2,3,1,0}", "f64[2,9,6,7]{1,3,0,2}",
+       "window={size=3x2 stride=2x2 pad=0_1x2_1 rhs_reversal=1x0}, dim_labels=bf01_oi01->bf01"},
+      {"f64[2,7,7,100]", "f64[3,3,100,20]", "f64[2,7,7,20]",
+       "window={size=3x3 pad=2_2x2_2 rhs_dilate=2x2}, dim_labels=b01f_01io->b01f"},
+      {"f64[2,6,6,4]", "f64[4,4,4,6]", "f64[2,6,6,6]",
+       "window={size=4x4 stride=2x2 pad=2_2x2_2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f"},
+      {"f64[2,8,8,8]", "f64[3,3,2,20]", "f64[2,8,8,20]",
+       "window={size=3x3 pad=1_1x1_1}, dim_labels=b01f_01io->b01f, feature_group_count=4"},
+      {"f64[3,20,20,5]", "f64[3,20,20,6]", "f64[3,3,5,6]",
+       "window={size=20x20 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf"},
+      {"c64[2,9,9,3]", "c64[3,3,3,5]", "c64[2,7,7,5]",
+       "window={size=3x3}, dim_labels=b01f_01io->b01f"},
+      {"c128[2,3,9]", "c128[5,3,3]", "c128[2,5,8]",
+       "window={size=3 pad=0_1}, dim_labels=bf0_oi0->bf0"},
+      {"f64[1,1,40,40]", "f64[8,1,5,5]", "f64[1,8,36,36]",
+       "window={size=5x5}, dim_labels=bf01_oi01->bf01"},
+      {"f64[50,30]", "f64[30,6]", "f64[50,6]", "dim_labels=bf_io->bf"},
+      {"f64[2,6,7,8,4]", "f64[2,3,3,4,6]", "f64[2,5,5,6,6]",
+       "window={size=2x3x3}, dim_labels=b012f_012io->b012f"},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    char text[1024];
+    snprintf(text, sizeof text,
+             "HloModule t\nENTRY e { x = %s parameter(0)\n w = %s parameter(1)\n"
+             " ROOT c = %s convolution(x, w), %s }",
+             cases[k].x, cases[k].w, cases[k].c, cases[k].rest);
+    agrees(text);
+    runs_as(text, "convolution (patches)");
+  }
+}
+
 // From one feature to one: the kernels of the emitter, along the places of the result.
 static void thin_convolutions(void **st) {
   (void)st;
@@ -416,6 +458,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(dots),
       cmocka_unit_test(narrow_dots),
       cmocka_unit_test(convolutions),
+      cmocka_unit_test(patches),
       cmocka_unit_test(thin_convolutions),
       cmocka_unit_test(cut_convolutions),
       cmocka_unit_test(sorts),
