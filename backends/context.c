@@ -12,6 +12,7 @@ struct backend_context {
   u64 last_id;
   sandbox_mode sandbox;
   bool warned;
+  u64 mapped;
   block_kept arguments;
   backend_hosts *hosts;
   void (*release_hosts)(backend_hosts *);
@@ -69,6 +70,8 @@ worker *backend_context_device_worker(backend_context *c) {
 }
 
 block_kept *backend_context_arguments(backend_context *c) { return &c->arguments; }
+
+u64 *backend_context_mapped(backend_context *c) { return &c->mapped; }
 
 u64 backend_context_next_id(backend_context *c) { return ++c->last_id; }
 

@@ -7,9 +7,11 @@
 // Other backends whose programs live in a worker are clients too (client.h): they differ in the
 // requests that they send.
 #include "backends/cpu/client.h"
+#include "core/base/file.h"
 #include "core/text/text.h"
 
 #include <math.h>
+#include <stdio.h>
 
 struct backend_exe {
   const cpu_client *client;
@@ -19,6 +21,7 @@ struct backend_exe {
   hs_buf request;  // compile request
   worker_shm constants;
   double deadline_s;
+  bool perf_map;
   u32 nargs;
   const hlo_shape **arg_shape;  // per parameter, tuples whole; in ctx
   const hlo_shape *result;
@@ -174,12 +177,43 @@ static hs_status ended_by(const backend_exe *e, hs_status s) {
   return s;
 }
 
+static hs_status send_dump(const backend_exe *e, const char *what, void **reply, size_t *n) {
+  hs_buf req = {0};
+  wire_put_i64(&req, (i64)e->id);
+  wire_put_str(&req, what);
+  hs_status s = worker_call(worker_of(e), "dumping", WORKER_REQ_PROGRAM_DUMP, req.p, req.n, NULL, 0,
+                            e->deadline_s, reply, n);
+  hs_buf_free(&req);
+  return s;
+}
+
+// Lines "ADDRESS BYTES NAME", hexadecimal, as perf wants them (tools/perf/Documentation/
+// jit-interface.txt). A worker's first program begins the file anew: a process before may have had
+// its number.
+static hs_status write_perf_map(const backend_exe *e) {
+  void *map = NULL;
+  size_t n = 0;
+  HS_TRY(send_dump(e, "addresses", &map, &n));
+  char path[64];
+  (void)snprintf(path, sizeof path, "/tmp/perf-%ld.map", (long)worker_pid(worker_of(e)));
+  u64 *mapped = backend_context_mapped(e->context);
+  hs_status s = hs_write_file(path, map, n, *mapped == e->generation);
+  if (hs_ok(s)) *mapped = e->generation;
+  hs_free(map);
+  return s;
+}
+
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
   worker *w = worker_of(e);
   HS_TRY(ended_by(e, worker_call(w, "compiling", e->client->compile, e->request.p, e->request.n,
                                  &e->constants.fd, 1, e->deadline_s, reply, n)));
   e->generation = worker_generation(w);
-  return HS_GOOD;
+  hs_status s = e->perf_map ? write_perf_map(e) : HS_GOOD;
+  if (!hs_ok(s) && reply) {
+    hs_free(*reply);
+    *reply = NULL;
+  }
+  return s;
 }
 
 void cpu_client_release(backend_exe *e) {
@@ -209,6 +243,7 @@ hs_status cpu_client_compile(const cpu_client *client, const hlo_module *m,
   e->id = backend_context_next_id(e->context);
   e->constants.fd = -1;
   e->deadline_s = o->deadline_s;
+  e->perf_map = o->perf_map && !o->plan_only && !client->device;
   e->nargs = m->entry->nparams;
   e->arg_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->nargs + 1);
   for (u32 k = 0; k < e->nargs; k++) e->arg_shape[k] = m->entry->params[k]->shape;
@@ -288,13 +323,7 @@ hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
 
 static hs_status ask_dump(backend_exe *e, const char *what, void **reply, size_t *n) {
   HS_TRY(ensure_compiled(e));
-  hs_buf req = {0};
-  wire_put_i64(&req, (i64)e->id);
-  wire_put_str(&req, what);
-  hs_status s = worker_call(worker_of(e), "dumping", WORKER_REQ_PROGRAM_DUMP, req.p, req.n, NULL, 0,
-                            e->deadline_s, reply, n);
-  hs_buf_free(&req);
-  return s;
+  return send_dump(e, what, reply, n);
 }
 
 hs_status cpu_client_plan(backend_exe *e, prof_memory *out) {

@@ -103,6 +103,7 @@ backend_options repl_backend_options(const repl_session *s) {
                            .python = s->python,
                            .malloc = s->set.jax_malloc,
                            .no_contract = !s->set.contract,
+                           .perf_map = s->set.perf_map,
                            .libraries = s->set.gpu_libraries,
                            .target = s->plugin_target,
                            .device =

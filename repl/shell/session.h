@@ -130,6 +130,7 @@ typedef struct repl_settings {
   bool verify;  // after every pass
   bool keep_denormals, allow_fallback;
   bool keep_going;
+  bool perf_map;  // names of kernels for perf
   bool contract;  // fused multiply-add in the cpu backend
   repl_elided elided;
   u32 vintage;  // hlo_vintage of what print writes

@@ -54,6 +54,8 @@ static const setting settings[] = {
            "measure also where the evaluator does what a backend has no code for"),
     SWITCH("contract", contract,
            "the cpu backend may fuse a product into the sum that it enters (XLA:CPU does)"),
+    SWITCH("perf_map", perf_map,
+           "write /tmp/perf-PID.map of the cpu backend's worker: kernels' names for perf report"),
     SWITCH("keep_going", keep_going, "a failing command does not end a script"),
     SWITCH("metadata", metadata, "print and extract with metadata"),
     SWITCH("backend_config", backend_config, "print and draw with backend configs"),

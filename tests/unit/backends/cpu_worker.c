@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "tests/unit/backends/cpu.h"
 
 #define SPIN                                                                           \
@@ -83,11 +84,47 @@ static void survives_deadline(void **st) {
   survives(0, 2, HS_E_DEADLINE);
 }
 
+// A worker's map begins anew and then grows by each program; one that was compiled without is not in
+// it.
+static void maps_for_perf(void **st) {
+  (void)st;
+  static const char *const texts[] = {
+      MODULE("ENTRY e { x = f32[300] parameter(0)\n ROOT first = f32[300] tan(x) }"),
+      MODULE("ENTRY e { x = f32[300] parameter(0)\n ROOT second = f32[300] tanh(x) }"),
+      MODULE("ENTRY e { x = f32[300] parameter(0)\n ROOT third = f32[300] cosine(x) }")};
+  worker *w = backend_context_worker(backends);
+  explain(worker_start(w));
+  char *path = hs_format("/tmp/perf-%ld.map", (long)worker_pid(w));
+  explain(hs_write_file(path, "of another process\n", 19, false));
+  for (u32 k = 0; k < 3; k++) {
+    hlo_module *m = parse(texts[k]);
+    backend_result r =
+        run_on(cpu, m, &(backend_options){.perf_map = k < 2, .threads = 1}, NULL, NULL);
+    backend_result_free(&r);
+    hlo_module_free(m);
+  }
+  hs_view v;
+  explain(hs_view_file(path, 1 << 20, false, &v));
+  char *text = hs_format("%.*s", (int)v.n, v.p);
+  unsigned long long at, bytes;
+  char name[32];
+  assert_int_equal(sscanf(text, "%llx %llx %31s", &at, &bytes, name), 3);
+  assert_true(at > 0 && bytes > 0);
+  assert_string_equal(name, "first");
+  assert_non_null(strstr(text, " second\n"));
+  assert_null(strstr(text, "third"));
+  assert_null(strstr(text, "another"));
+  hs_free(text);
+  hs_view_drop(&v);
+  unlink(path);
+  hs_free(path);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(survives_segv),     cmocka_unit_test(survives_kill),
       cmocka_unit_test(survives_stop),     cmocka_unit_test(survives_ctrl_c),
-      cmocka_unit_test(survives_deadline),
+      cmocka_unit_test(survives_deadline), cmocka_unit_test(maps_for_perf),
   };
   return run_cpu_tests(argc, argv, "cpu_worker", tests, HS_COUNT(tests));
 }
