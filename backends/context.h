@@ -26,7 +26,7 @@ worker *backend_context_worker(backend_context *);
 worker *backend_context_device_worker(backend_context *);
 // Arguments that are kept for programs of this context (block.h); borrowed.
 struct block_kept *backend_context_arguments(backend_context *);
-// The generation of that worker which perf's map was begun for (backend_options.perf_map); borrowed.
+// The generation of that worker for which perf's map was begun (perf_map of the options); borrowed.
 u64 *backend_context_mapped(backend_context *);
 // A new number for a program, unique within the context; never 0.
 u64 backend_context_next_id(backend_context *);

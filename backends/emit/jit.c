@@ -1,27 +1,23 @@
-// jit.c — everything about LLVM that is not instructions: target machine, passes, object code,
-// linking.
+// jit.c — code for this machine: its target machine, passes, object code, linking.
 //
-// Each compiling thread has an LLVM context, a target machine and one module at a time (several
-// kernels per module, because a module costs about a millisecond by itself). Code generation runs
-// outside ORC: LLVMTargetMachineEmitToMemoryBuffer, then LLVMOrcLLJITAddObjectFile, which is the
-// same call in every LLVM version and needs no thread-safe contexts. The pass list is short because
-// the code generator writes clean code: hoisted, in SSA form, unrolled.
+// Several kernels are a module, because a module costs about a millisecond by itself; modules are
+// made on threads (llvm/modules.c). Code generation runs outside ORC:
+// LLVMTargetMachineEmitToMemoryBuffer, then LLVMOrcLLJITAddObjectFile, which is the same call in
+// every LLVM version and needs no thread-safe contexts. The pass list is short because the code
+// generator writes clean code: hoisted, in SSA form, unrolled.
 //
 // LLVM ends the process where it cannot go on (a fatal error, an assertion, a crash). That is the
 // worker's process; before it ends, it says which kernels this thread was compiling.
 #include "backends/emit/unit.h"
 #include "backends/emit/codegen.h"
+#include "backends/emit/llvm/modules.h"
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Error.h>
 #include <llvm-c/ErrorHandling.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Object.h>
 #include <llvm-c/Orc.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
-#include <llvm-c/TargetMachine.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -47,23 +43,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *host_cpu, *host_features;
 static i64 host_cache;
 
-// What this thread compiles: "compiling dot.3", or "compiling one of dot.3, add.4, ..." where LLVM
-// has several at a time.
-static _Thread_local char doing[400];
-static void set_doing(u32 n, const char *const *names) {
-  size_t at = 0;
-  for (u32 k = 0; k < n && at < sizeof doing; k++) {
-    const char *before = k ? ", " : n > 1 ? "compiling one of " : "compiling ";
-    at += (size_t)snprintf(doing + at, sizeof doing - at, "%s%s", before, names[k]);
-  }
-  worker_doing_here = n ? doing : NULL;
-}
-
-static void set_doing_bodies(u32 n, emit_body *const *bodies) {
+static void doing_bodies(u32 n, emit_body *const *bodies) {
   const char *names[KERNELS_PER_MODULE];
   n = HS_MIN(n, (u32)KERNELS_PER_MODULE);
   for (u32 k = 0; k < n; k++) names[k] = bodies[k]->of;
-  set_doing(n, names);
+  emit_llvm_doing(n, names);
 }
 
 static void fatal_error(const char *reason) {
@@ -115,15 +99,8 @@ i64 emit_cache_bytes(void) {
   return host_cache;
 }
 
-static hs_status llvm_failed(const char *what, LLVMErrorRef e) {
-  if (!e) return HS_GOOD;
-  char *m = LLVMGetErrorMessage(e);
-  hs_status s = hs_fail(HS_E_INTERNAL, "LLVM: %s: %s", what, m);
-  LLVMDisposeErrorMessage(m);
-  return s;
-}
-
-static hs_status target_machine(LLVMTargetMachineRef *out) {
+static hs_status target_machine(const void *none, LLVMTargetMachineRef *out) {
+  (void)none;
   char *triple = LLVMGetDefaultTargetTriple(), *err = NULL;
   LLVMTargetRef t;
   *out = NULL;
@@ -140,52 +117,6 @@ static hs_status target_machine(LLVMTargetMachineRef *out) {
 }
 
 // ---- one module ---------------------------------------------------------------------------------
-typedef struct context {
-  LLVMContextRef ctx;
-  LLVMTargetMachineRef tm;
-  LLVMTargetDataRef layout;
-  char *layout_text, *triple;
-  char *complaint;  // the first error that LLVM reported; NULL: none
-} context;
-
-// LLVM's own handler would end the process at an error.
-static void on_diagnostic(LLVMDiagnosticInfoRef d, void *arg) {
-  context *c = arg;
-  if (LLVMGetDiagInfoSeverity(d) != LLVMDSError || c->complaint) return;
-  char *text = LLVMGetDiagInfoDescription(d);
-  c->complaint = hs_strdup(text);
-  LLVMDisposeMessage(text);
-}
-
-// The status, or else what LLVM complained of meanwhile.
-static hs_status complained(context *c, hs_status s) {
-  if (c->complaint && hs_ok(s)) s = hs_fail(HS_E_INTERNAL, "LLVM: %s", c->complaint);
-  hs_free(c->complaint);
-  c->complaint = NULL;
-  return s;
-}
-
-static hs_status context_open(context *c) {
-  *c = (context){0};
-  HS_TRY(target_machine(&c->tm));
-  c->ctx = LLVMContextCreate();
-  LLVMContextSetDiscardValueNames(c->ctx, true);
-  LLVMContextSetDiagnosticHandler(c->ctx, on_diagnostic, c);
-  c->layout = LLVMCreateTargetDataLayout(c->tm);
-  c->layout_text = LLVMCopyStringRepOfTargetData(c->layout);
-  c->triple = LLVMGetTargetMachineTriple(c->tm);
-  return HS_GOOD;
-}
-
-static void context_close(context *c) {
-  if (c->layout_text) LLVMDisposeMessage(c->layout_text);
-  if (c->triple) LLVMDisposeMessage(c->triple);
-  if (c->layout) LLVMDisposeTargetData(c->layout);
-  if (c->tm) LLVMDisposeTargetMachine(c->tm);
-  if (c->ctx) LLVMContextDispose(c->ctx);
-  hs_free(c->complaint);
-}
-
 // The only lane that a mask lets through; -1: there are several, or it is not known.
 static i64 lone_lane(LLVMValueRef mask) {
   i64 lane = -1;
@@ -225,54 +156,26 @@ static void store_lone_lanes(LLVMContextRef ctx, LLVMModuleRef m) {
 
 // Builds and optimizes one module of n bodies, or of one region; what cannot be generated fails the
 // whole call.
-static hs_status build_module(context *c, const emit_options *o, u32 n, emit_body *const *bodies,
+static hs_status build_module(emit_llvm *c, const emit_options *o, u32 n, emit_body *const *bodies,
                               const emit_region *region, LLVMModuleRef *out) {
-  LLVMModuleRef m = LLVMModuleCreateWithNameInContext("hlosh", c->ctx);
-  LLVMSetDataLayout(m, c->layout_text);
-  LLVMSetTarget(m, c->triple);
+  LLVMModuleRef m = emit_llvm_module(c);
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < n && hs_ok(s); k++) {
-    set_doing(1, &bodies[k]->of);
+    emit_llvm_doing(1, &bodies[k]->of);
     s = emit_body_code(bodies[k], c->ctx, m, o);
   }
   if (region) {
-    set_doing(1, &region->of);
+    emit_llvm_doing(1, &region->of);
     s = emit_region_code(region, c->ctx, m, o);
-  } else if (hs_ok(s)) set_doing_bodies(n, bodies);
-  if (hs_ok(s) && o->verify) {
-    char *msg = NULL;
-    if (LLVMVerifyModule(m, LLVMReturnStatusAction, &msg))
-      s = hs_fail(HS_E_INTERNAL, "LLVM: invalid code: %s", msg);
-    LLVMDisposeMessage(msg);
-  }
-  if (hs_ok(s)) {
-    LLVMPassBuilderOptionsRef po = LLVMCreatePassBuilderOptions();
-    s = llvm_failed("passes", LLVMRunPasses(m, region ? REGION_PASSES : PASSES, c->tm, po));
-    LLVMDisposePassBuilderOptions(po);
-    if (hs_ok(s)) store_lone_lanes(c->ctx, m);
-  }
-  s = complained(c, s);
+  } else if (hs_ok(s)) doing_bodies(n, bodies);
+  if (hs_ok(s)) s = emit_llvm_optimize(c, m, region ? REGION_PASSES : PASSES, o->verify);
+  if (hs_ok(s)) store_lone_lanes(c->ctx, m);
   if (!hs_ok(s)) {
     LLVMDisposeModule(m);
     return s;
   }
   *out = m;
   return HS_GOOD;
-}
-
-static hs_status emit_object(context *c, LLVMModuleRef m, LLVMCodeGenFileType type,
-                             LLVMMemoryBufferRef *out) {
-  char *err = NULL;
-  if (!LLVMTargetMachineEmitToMemoryBuffer(c->tm, m, type, &err, out)) {
-    hs_status bad = complained(c, HS_GOOD);
-    if (hs_ok(bad)) return bad;
-    LLVMDisposeMemoryBuffer(*out);
-    *out = NULL;
-    return bad;
-  }
-  hs_status s = hs_fail(HS_E_INTERNAL, "LLVM: %s", err);
-  LLVMDisposeMessage(err);
-  return s;
 }
 
 // ---- sizes of functions -------------------------------------------------------------------------
@@ -303,59 +206,31 @@ static void note_sizes(LLVMContextRef ctx, LLVMMemoryBufferRef object, u32 n,
   LLVMDisposeBinary(o);
 }
 
-// ---- threads ------------------------------------------------------------------------------------
+// ---- object code --------------------------------------------------------------------------------
 typedef struct job {
   const emit_options *options;
   const emit_work *w;
-  // regions first, each a module; then `per` bodies to a module
-  u32 nmodules, per;
+  u32 per;  // regions first, each a module; then so many bodies to a module
   LLVMMemoryBufferRef *objects;
-  hs_status *status;  // per module
-  u32 next;           // atomic
-  hs_interrupt *interrupt;
 } job;
 
-static void *work(void *arg) {
+static hs_status compile_module(emit_llvm *c, void *arg, u32 k) {
   job *j = arg;
-  hs_interrupt_watch(j->interrupt);
-  context c;
-  hs_status s = context_open(&c);
-  for (;;) {
-    u32 k = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED);
-    if (k >= j->nmodules) break;
-    if (!hs_ok(s)) {
-      j->status[k] = hs_fail(HS_E_INTERNAL, "LLVM: no target machine");
-      continue;
-    }
-    LLVMModuleRef m = NULL;
-    emit_region *region = k < j->w->nregions ? j->w->regions[k] : NULL;
-    u32 from = region ? 0 : (k - j->w->nregions) * j->per,
-        to = region ? 0 : HS_MIN(from + j->per, j->w->nbodies);
-    emit_body *const *bodies = j->w->bodies + from;
-    hs_status built = build_module(&c, j->options, to - from, bodies, region, &m);
-    if (m) {
-      built = emit_object(&c, m, LLVMObjectFile, &j->objects[k]);
-      if (hs_ok(built)) note_sizes(c.ctx, j->objects[k], to - from, bodies, region);
-      LLVMDisposeModule(m);
-    }
-    j->status[k] = hs_ok(built) ? built : hs_with_note(built, "%s", doing);
-  }
-  hs_status_drop(s);
-  context_close(&c);
-  worker_doing_here = NULL;
-  return NULL;
-}
-
-static void *work_apart(void *arg) {
-  void *stack = worker_thread_begin();
-  (void)work(arg);
-  worker_thread_end(stack);
-  return NULL;
+  LLVMModuleRef m = NULL;
+  emit_region *region = k < j->w->nregions ? j->w->regions[k] : NULL;
+  u32 from = region ? 0 : (k - j->w->nregions) * j->per,
+      to = region ? 0 : HS_MIN(from + j->per, j->w->nbodies);
+  emit_body *const *bodies = j->w->bodies + from;
+  HS_TRY(build_module(c, j->options, to - from, bodies, region, &m));
+  hs_status s = emit_llvm_code(c, m, LLVMObjectFile, &j->objects[k]);
+  if (hs_ok(s)) note_sizes(c->ctx, j->objects[k], to - from, bodies, region);
+  LLVMDisposeModule(m);
+  return s;
 }
 
 static hs_status look_up(const emit_jit *jit, const char *name, LLVMOrcExecutorAddress *at) {
   *at = 0;
-  return llvm_failed(name, LLVMOrcLLJITLookup(jit->jit, at, name));
+  return emit_llvm_failed(name, LLVMOrcLLJITLookup(jit->jit, at, name));
 }
 
 static hs_status look_up_all(const emit_jit *jit, const emit_work *w) {
@@ -380,56 +255,38 @@ static hs_status look_up_all(const emit_jit *jit, const emit_work *w) {
 
 hs_status emit_jit_compile(emit_jit *jit, const emit_work *w, u32 threads) {
   if (w->nbodies + w->nregions == 0) return HS_GOOD;
-  threads = HS_MIN(HS_MAX(threads, 1), 64);
-  job j = {.options = &jit->options, .w = w, .interrupt = hs_interrupt_watched()};
+  threads = HS_MAX(threads, 1);
+  job j = {.options = &jit->options, .w = w};
   j.per = HS_MAX(HS_MIN(KERNELS_PER_MODULE, (w->nbodies + threads - 1) / threads), 1);
-  j.nmodules = w->nregions + (w->nbodies + j.per - 1) / j.per;
-  j.objects = hs_calloc(j.nmodules, sizeof *j.objects);
-  j.status = hs_calloc(j.nmodules, sizeof *j.status);
-  threads = HS_MIN(threads, j.nmodules);
-  pthread_t th[64];
-  u32 started = 0;
-  for (u32 k = 1; k < threads; k++)
-    if (pthread_create(&th[started], NULL, work_apart, &j) == 0) started++;
-  (void)work(&j);
-  for (u32 k = 0; k < started; k++) (void)pthread_join(th[k], NULL);
-  hs_status s = HS_GOOD;
+  u32 n = w->nregions + (w->nbodies + j.per - 1) / j.per;
+  j.objects = hs_calloc(n, sizeof *j.objects);
+  hs_status s =
+      emit_llvm_run(&(emit_llvm_work){n, target_machine, NULL, compile_module, &j}, threads);
   LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(jit->jit);
-  for (u32 k = 0; k < j.nmodules; k++) {
-    if (!hs_ok(j.status[k])) {
-      if (hs_ok(s)) s = j.status[k];
-      else hs_status_drop(j.status[k]);
-      continue;
-    }
-    hs_status a =
-        llvm_failed("adding object code", LLVMOrcLLJITAddObjectFile(jit->jit, lib, j.objects[k]));
-    if (hs_ok(s)) s = a;
-    else hs_status_drop(a);
+  for (u32 k = 0; k < n; k++) {  // the JIT takes them over
+    if (hs_ok(s))
+      s = emit_llvm_failed("adding object code",
+                           LLVMOrcLLJITAddObjectFile(jit->jit, lib, j.objects[k]));
+    else if (j.objects[k]) LLVMDisposeMemoryBuffer(j.objects[k]);
   }
   if (hs_ok(s)) s = look_up_all(jit, w);
   hs_free(j.objects);
-  hs_free(j.status);
   return s;
 }
 
-static hs_status module_text(context *c, LLVMModuleRef m, bool assembly, hs_buf *out) {
-  if (!assembly) {
-    char *text = LLVMPrintModuleToString(m);
-    hs_buf_puts(out, text);
-    LLVMDisposeMessage(text);
-    return HS_GOOD;
-  }
+static hs_status module_text(emit_llvm *c, LLVMModuleRef m, bool assembly, hs_buf *out) {
+  if (!assembly) return emit_llvm_text(m, out), HS_GOOD;
   LLVMMemoryBufferRef b = NULL;
-  HS_TRY(emit_object(c, m, LLVMAssemblyFile, &b));
+  HS_TRY(emit_llvm_code(c, m, LLVMAssemblyFile, &b));
   hs_buf_put(out, LLVMGetBufferStart(b), LLVMGetBufferSize(b));
   LLVMDisposeMemoryBuffer(b);
   return HS_GOOD;
 }
 
 hs_status emit_jit_text(const emit_options *o, const emit_work *w, bool assembly, hs_buf *out) {
-  context c;
+  emit_llvm c;
   (void)pthread_once(&once, init_llvm);
-  hs_status s = context_open(&c);
+  hs_status s = emit_llvm_open(&c, target_machine, NULL);
   for (u32 k = 0; k <= w->nregions && hs_ok(s); k++) {
     const emit_region *r = k ? w->regions[k - 1] : NULL;
     LLVMModuleRef m = NULL;
@@ -437,7 +294,7 @@ hs_status emit_jit_text(const emit_options *o, const emit_work *w, bool assembly
     if (hs_ok(s)) s = module_text(&c, m, assembly, out);
     if (m) LLVMDisposeModule(m);
   }
-  context_close(&c);
+  emit_llvm_close(&c);
   return s;
 }
 
@@ -446,10 +303,11 @@ hs_status emit_jit_new(const emit_options *o, emit_jit **out) {
   (void)pthread_once(&once, init_llvm);
   *out = NULL;
   LLVMOrcLLJITRef j = NULL;
-  HS_TRY(llvm_failed("starting the JIT", LLVMOrcCreateLLJIT(&j, NULL)));
+  HS_TRY(emit_llvm_failed("starting the JIT", LLVMOrcCreateLLJIT(&j, NULL)));
   LLVMOrcDefinitionGeneratorRef g = NULL;
-  hs_status s = llvm_failed("process symbols", LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
-                                                   &g, LLVMOrcLLJITGetGlobalPrefix(j), NULL, NULL));
+  hs_status s =
+      emit_llvm_failed("process symbols", LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+                                              &g, LLVMOrcLLJITGetGlobalPrefix(j), NULL, NULL));
   if (!hs_ok(s)) {
     (void)LLVMOrcDisposeLLJIT(j);
     return s;
@@ -469,28 +327,23 @@ void emit_jit_free(emit_jit *j) {
 }
 
 void emit_jit_warm_up(void) {
-  context c;
+  emit_llvm c;
   (void)pthread_once(&once, init_llvm);
-  hs_status s = context_open(&c);
+  hs_status s = emit_llvm_open(&c, target_machine, NULL);
   if (hs_ok(s)) {
-    LLVMModuleRef m = LLVMModuleCreateWithNameInContext("warm", c.ctx);
-    LLVMSetDataLayout(m, c.layout_text);
-    LLVMSetTarget(m, c.triple);
+    LLVMModuleRef m = emit_llvm_module(&c);
     LLVMValueRef f =
         LLVMAddFunction(m, "f", LLVMFunctionType(LLVMVoidTypeInContext(c.ctx), NULL, 0, false));
     LLVMBuilderRef b = LLVMCreateBuilderInContext(c.ctx);
     LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(c.ctx, f, ""));
     LLVMBuildRetVoid(b);
     LLVMDisposeBuilder(b);
-    LLVMPassBuilderOptionsRef o = LLVMCreatePassBuilderOptions();
-    hs_status_drop(llvm_failed("passes", LLVMRunPasses(m, PASSES, c.tm, o)));
-    LLVMDisposePassBuilderOptions(o);
-    LLVMMemoryBufferRef buf = NULL;
-    hs_status w = emit_object(&c, m, LLVMObjectFile, &buf);
-    if (hs_ok(w)) LLVMDisposeMemoryBuffer(buf);
-    hs_status_drop(w);
+    s = emit_llvm_optimize(&c, m, PASSES, false);
+    LLVMMemoryBufferRef code = NULL;
+    if (hs_ok(s)) s = emit_llvm_code(&c, m, LLVMObjectFile, &code);
+    if (code) LLVMDisposeMemoryBuffer(code);
     LLVMDisposeModule(m);
   }
   hs_status_drop(s);
-  context_close(&c);
+  emit_llvm_close(&c);
 }

@@ -18,7 +18,7 @@
 #include "backends/cpu/rt/dot.h"
 
 enum {
-  POSITIONS = 48,   // of a chunk: the kernels then read the filter where it lies
+  POSITIONS = 48,  // of a chunk: the kernels then read the filter where it lies
   MOST_COLUMNS = 768,
   FEW_FEATURES = 4,  // fewer of them, or of columns, and plain loops are as fast
   FEW_COLUMNS = 8,
@@ -140,8 +140,8 @@ static i64 find_runs(const conv *c, const places *p, const window_place *tap, ru
 }
 
 // One tap's columns, features f0 to f1, from the given column on.
-static void write_tap(const conv *c, const places *p, const window_place *tap, const char *image, i64 f0,
-                      i64 f1, char *to, i64 column) {
+static void write_tap(const conv *c, const places *p, const window_place *tap, const char *image,
+                      i64 f0, i64 f1, char *to, i64 column) {
   const conv_patches *t = c->patches;
   const size_t e = t->elem, width = (size_t)(f1 - f0) * e;
   if (t->by_position) {
@@ -201,7 +201,8 @@ static void store(const conv *c, const places *p, i64 feature, const char *sums,
     const char *from = sums + (size_t)(k * t->features) * e;
     if (c->of == 1) copy(to, from, (size_t)t->features * e);
     else
-      for (i64 f = 0; f < t->features; f++) memcpy(to + (size_t)(f * c->of) * e, from + (size_t)f * e, e);
+      for (i64 f = 0; f < t->features; f++)
+        memcpy(to + (size_t)(f * c->of) * e, from + (size_t)f * e, e);
   }
 }
 
@@ -218,10 +219,10 @@ static void chunk_of(void *ctx, i64 chunk, u32 thread) {
   for (i64 r = 0; r < t->runs; r++) {
     write_patches(c, &p, j->image + (size_t)(group * c->IC * c->lf) * t->elem, r * t->columns,
                   mine);
-    cpu_dot_tiles_product(
-        r ? &t->add : &t->set, mine,
-        j->filter + (size_t)(r * t->columns * c->OC + group * t->features) * t->elem,
-        mine + t->at_sums, mine + t->at_tiles);
+    cpu_dot_tiles_product(r ? &t->add : &t->set, mine,
+                          j->filter +
+                              (size_t)(r * t->columns * c->OC + group * t->features) * t->elem,
+                          mine + t->at_sums, mine + t->at_tiles);
   }
   store(c, &p, group * t->features, mine + t->at_sums, j->out);
 }

@@ -84,8 +84,8 @@ static void survives_deadline(void **st) {
   survives(0, 2, HS_E_DEADLINE);
 }
 
-// A worker's map begins anew and then grows by each program; one that was compiled without is not in
-// it.
+// A worker's map begins anew and then grows by each program; one that was compiled without is not
+// in it.
 static void maps_for_perf(void **st) {
   (void)st;
   static const char *const texts[] = {
