@@ -8,13 +8,16 @@
 // compared here, by their meaning upstream; any other module is only read, and the functions in it
 // that HLO has a form for are counted. What upstream has switched off (RUN-DISABLED), what
 // HLO has no form for (quantized types, say) and what the backend does not cover is skipped, each
-// with its reason. A file named invalid_* must be refused. Prints "FAIL FILE: reason" and "skipped
-// FILE: reason", and last "stablehlo: P/T, S skipped". Exit 0 when nothing failed.
+// with its reason. A file named invalid_* must be refused. Each converted module is also printed as
+// StableHLO and read back, and must be the same. Prints "FAIL FILE: reason" and "skipped FILE:
+// reason", "printed and read back: P/T" (of modules that StableHLO can express), "checks: P/T" and
+// last "stablehlo: P/T, S skipped", by files. Exit 0 when nothing failed.
 #include "backends/backend.h"
 #include "backends/worker.h"
 #include "core/mlir/mlir.h"
 #include "core/verify/verify.h"
 #include "tests/harness/driver.h"
+#include "tests/harness/same.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,10 +26,16 @@
 
 enum { PASSED, SKIPPED = 40, FAILED };
 
+typedef struct counts {
+  u32 held, checks;  // checks
+  u32 same, back;    // modules printed and read back
+} counts;
+
 typedef struct tests {
   const char *dir, *backend;
   drv_names names;
   u32 passed, skipped, failed;
+  counts all;
 } tests;
 
 // ---- what a check says --------------------------------------------------------------------------
@@ -164,18 +173,21 @@ static hs_status take_checks(hlo_module *m, instrs *checks) {
   return HS_GOOD;
 }
 
-static bool compare_all(const instrs *checks, bool jax, const hlo_literal *out, hs_buf *why) {
+// How many hold; `why` is about those that do not.
+static u32 compare_all(const instrs *checks, bool jax, const hlo_literal *out, hs_buf *why) {
+  u32 held = 0;
+  size_t said = 0;
   for (size_t k = 0; k < checks->n; k++) {
     const hlo_instr *i = checks->v[k];
     hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
     const check *c = NULL;
     for (size_t j = 0; j < HS_COUNT(kinds) && !c; j++)
       if (hs_str_eq(target, hs_str_of(kinds[j].name))) c = &kinds[j];
-    if (!c)
-      return hs_buf_printf(why, "no meaning is known of %.*s", (int)target.n, target.p), false;
-    if (!values_ok(i, c, jax, out->children[2 * k], out->children[2 * k + 1], why)) return false;
+    if (why->n && why->n > said) hs_buf_puts(why, "; "), said = why->n;
+    if (!c) hs_buf_printf(why, "no meaning is known of %.*s", (int)target.n, target.p);
+    else held += values_ok(i, c, jax, out->children[2 * k], out->children[2 * k + 1], why);
   }
-  return true;
+  return held;
 }
 
 static void first_line(FILE *out, hs_status s) {
@@ -190,17 +202,49 @@ static int refused(FILE *out, hs_status s) {
   return verdict;
 }
 
-static int run_checks(const tests *t, hlo_module *m, bool jax, FILE *out) {
+// The module as text of StableHLO and back, unless StableHLO has no form for it.
+static int print_back(const hlo_module *m, counts *n, FILE *out) {
+  hs_buf text = {0}, why = {0};
+  hlo_module *b = NULL;
+  const hlo_parse_options o = {.as_written = true};
+  int verdict = PASSED;
+  hs_status s = hlo_mlir_print(m, &text);
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+  } else {
+    n->back++;
+    s = hlo_mlir_read(m->ctx, text.p, text.n, &o, &b);
+    if (hs_ok(s)) s = hlo_verify(b, NULL);
+    if (!hs_ok(s)) verdict = FAILED, fprintf(out, "printed and read back: "), refused(out, s);
+    else if (!same_modules(m, b, true, &why))
+      verdict = FAILED, fprintf(out, "printed and read back: %s", hs_buf_cstr(&why));
+    n->same += verdict == PASSED;
+  }
+  hs_buf_free(&text);
+  hs_buf_free(&why);
+  hlo_module_free(b);
+  return verdict;
+}
+
+static int run_checks(const tests *t, hlo_module *m, bool jax, counts *n, FILE *out) {
   instrs checks = {0};
   hs_buf why = {0};
   hlo_literal *values = NULL;
+  int verdict = PASSED;
   hs_status s = hlo_verify(m, NULL);
+  if (hs_ok(s)) verdict = print_back(m, n, out);
   if (hs_ok(s)) s = take_checks(m, &checks);
   if (hs_ok(s)) s = run_on(t->backend, m, &values);
-  int verdict = PASSED;
-  if (!hs_ok(s)) verdict = refused(out, s);
-  else if (!compare_all(&checks, jax, values, &why))
-    fprintf(out, "%s", hs_buf_cstr(&why)), verdict = FAILED;
+  if (!hs_ok(s)) {
+    int run = refused(out, s);
+    if (run == FAILED || verdict == PASSED) verdict = run;
+    if (run == FAILED) n->checks += (u32)checks.n;
+  } else {
+    u32 held = compare_all(&checks, jax, values, &why);
+    n->checks += (u32)checks.n;
+    n->held += held;
+    if (held < checks.n) fprintf(out, "%s", hs_buf_cstr(&why)), verdict = FAILED;
+  }
   hlo_literal_unref(values);
   hs_buf_free(&why);
   hs_vec_free(&checks);
@@ -218,7 +262,7 @@ static bool has_check(const char *p, size_t n) {
 }
 
 static int one_text(const tests *t, const char *path, const char *p, size_t n, size_t from,
-                    size_t *next, FILE *out) {
+                    size_t *next, counts *found, FILE *out) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_parse_options o = {.file = path, .from = from, .stopped_at = next};
   hlo_module *m = NULL;
@@ -229,8 +273,9 @@ static int one_text(const tests *t, const char *path, const char *p, size_t n, s
     verdict = refused(out, s);
   } else if (has_check(p + from, stop - from)) {
     s = hlo_mlir_read(ctx, p, n, &o, &m);
-    verdict = hs_ok(s) ? run_checks(t, m, memmem(p + from, stop - from, "@check.", 7) != NULL, out)
-                       : refused(out, s);
+    bool jax = memmem(p + from, stop - from, "@check.", 7) != NULL;
+    verdict = hs_ok(s) ? run_checks(t, m, jax, found, out) : refused(out, s);
+    if (verdict == FAILED && !m) found->checks++;  // at least one
   }
   *next = stop;
   hlo_module_free(m);
@@ -246,16 +291,19 @@ static int run_file(void *arg, u32 k, FILE *out) {
   char *path = hs_format("%s/%s", t->dir, t->names.v[k]), *p = drv_read(path, &n);
   int verdict = p ? PASSED : FAILED;
   if (!p) fprintf(out, "%s", strerror(errno));
-  else if (strstr(p, "RUN-DISABLED")) fprintf(out, "switched off upstream"), verdict = SKIPPED;
-  for (size_t at = 0; verdict != SKIPPED && p && at < n;) {
+  else if (strstr(p, "RUN-DISABLED"))
+    fprintf(out, "switched off upstream"), n = 0, verdict = SKIPPED;
+  counts found = {0};
+  for (size_t at = 0; p && at < n;) {
     size_t next = n;
-    int v = one_text(t, path, p, n, at, &next, out);
+    int v = one_text(t, path, p, n, at, &next, &found, out);
     if (v) fprintf(out, " ");
     if (v == FAILED || verdict == PASSED) verdict = v;
-    if (v) break;
     if (next <= at) break;
     at = next < n ? next + 8 : n;
   }
+  // behind the last line: what file_done adds up
+  fprintf(out, "\n%u %u %u %u", found.held, found.checks, found.same, found.back);
   if (!strncmp(name, "invalid_", 8)) {
     if (verdict == PASSED) fprintf(out, "an invalid file is read");
     verdict = verdict == PASSED ? FAILED : PASSED;
@@ -267,6 +315,16 @@ static int run_file(void *arg, u32 k, FILE *out) {
 
 static void file_done(void *arg, u32 k, drv_result *r) {
   tests *t = arg;
+  counts found;
+  char *last = strrchr(r->text, '\n');
+  if (last &&
+      sscanf(last, "\n%u %u %u %u", &found.held, &found.checks, &found.same, &found.back) == 4) {
+    *last = 0;
+    t->all.held += found.held;
+    t->all.checks += found.checks;
+    t->all.same += found.same;
+    t->all.back += found.back;
+  }
   if (r->verdict == PASSED) {
     t->passed++;
     return;
@@ -325,6 +383,8 @@ int main(int argc, char **argv) {
   if (t.names.n) qsort(t.names.v, t.names.n, sizeof *t.names.v, by_name);
   const char *timeout = drv_option(&a, "timeout");
   drv_run((u32)t.names.n, a.jobs, timeout ? atof(timeout) : 120, run_file, file_done, &t);
+  printf("printed and read back: %u/%u\n", t.all.same, t.all.back);
+  printf("checks: %u/%u\n", t.all.held, t.all.checks);
   printf("stablehlo: %u/%u, %u skipped\n", t.passed, (u32)t.names.n - t.skipped, t.skipped);
   drv_names_free(&t.names);
   return t.failed ? 1 : 0;
