@@ -427,6 +427,45 @@ static bool called_by(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *out) {
   return true;
 }
 
+// ApproxTopK on values and what goes with them (indices), each with a start value: XLA's conversion
+// sorts them all where its configuration, a dictionary, says is_fallback, and takes what comes
+// first. Without that word it is for TPUs and stays a call. False also after an error.
+static bool sorts_approximately(mlir_reader *R, const mlir_op *op, hs_str target, mlir_span config,
+                                i64 *dim) {
+  mlir_attrs dict = {0};
+  mlir_span s;
+  i64 sorts = 0;
+  return !R->opt.as_written && hs_str_eq(target, HS_STR("ApproxTopK")) && config.n &&
+         *config.p == '{' && op->nres && op->nops == 2 * op->nres &&
+         mlir_dict_of(R, config, &dict) && mlir_get(R, &dict, "is_fallback", &s) &&
+         mlir_int_of(R, s, &sorts) && sorts && mlir_get(R, &dict, "reduction_dim", &s) &&
+         mlir_int_of(R, s, dim);
+}
+
+static bool sort_and_take(mlir_reader *R, mlir_op *op, hlo_instr *const *in, i64 dim) {
+  mlir_hlo_attrs called = {0};
+  bool ok = called_by(R, op, &called) && called.n && called.v[0].v.comps.n == 1;
+  hlo_attr sort[2] = {mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &dim), {HLO_ATTR_TO_APPLY, {0}}};
+  if (ok) sort[1].v.comp = called.v[0].v.comps.v[0];
+  hs_vec_free(&called);
+  if (!ok) return !RX->failed && mlir_fail(R, HS_E_ATTR, "ApproxTopK names no comparison");
+  hlo_instr *sorted = mlir_emit(R, HLO_SORT, NULL, op->nres, in, 2, sort);
+  for (u32 k = 0; sorted && k < op->nres; k++) {
+    const hlo_shape *to = op->res[k].shape;
+    hlo_instr *all = op->nres == 1 ? sorted : mlir_gte(R, sorted, k);
+    if (!all || !hlo_shape_is_array(to) || to->rank != all->shape->rank)
+      return !RX->failed && mlir_fail(R, HS_E_SHAPE, "ApproxTopK changes the number of dimensions");
+    hlo_slice_dim *v = HS_NEW_ARRAY(&R->m->arena, hlo_slice_dim, to->rank + 1);
+    for (u32 d = 0; d < to->rank; d++) v[d] = (hlo_slice_dim){0, to->dims[d], 1};
+    hlo_slices *p = HS_NEW(&R->m->arena, hlo_slices);
+    *p = (hlo_slices){to->rank, v};
+    hlo_attr slice = {HLO_ATTR_SLICE, {.p = p}};
+    if (!(all = mlir_emit(R, HLO_SLICE, to, 1, &all, 1, &slice))) return false;
+    mlir_bind(R, &op->res[k], all);
+  }
+  return sorted != NULL;
+}
+
 bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
@@ -439,6 +478,9 @@ bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
     return false;
   // a dictionary in mhlo's name is what a typed FFI call gets
   bool typed = mlir_get(R, &op->attrs, "mhlo.backend_config", &s) && s.n && *s.p == '{';
+  i64 dim = 0;
+  if (typed && sorts_approximately(R, op, target, s, &dim)) return sort_and_take(R, op, in, dim);
+  if (RX->failed) return false;
   if (typed) api = HLO_API_VERSION_TYPED_FFI;
   hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_CUSTOM_CALL_TARGET, {.s = kept(R, target)}}));
   if (effect) hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, {.i = 1}}));
