@@ -218,8 +218,11 @@ static bool tiling_of_shardy(const hlo_module *m, hs_str text, hs_str manual, u3
     while (quoted(text, &k, &name)) {
       u32 axis = 0;
       while (axis < mesh.n && !hs_str_eq(mesh.name[axis], name)) axis++;
-      // unknown, or a part of an axis
-      if (axis == mesh.n || (k < text.n && text.p[k] == ':')) return false;
+      if (axis == mesh.n) return false;
+      if (k < text.n && text.p[k] == ':') {  // a part of an axis; of manual ones there are none
+        if (use[axis] != AXIS_GROUP) return false;
+        while (k < text.n && text.p[k] != ',' && text.p[k] != '}') k++;
+      }
       i64 inner = 1;
       for (u32 q = axis + 1; q < mesh.n; q++) inner *= mesh.size[q];
       bool tiles = use[axis] != AXIS_GROUP;

@@ -7,10 +7,11 @@
 
 // ---- meshes -------------------------------------------------------------------------------------
 enum { MOST_AXES = 64, MOST_DEVICES = 4096 };
+// An axis of which only a part shards is several: its parts, the slowest first.
 typedef struct mesh {
   u32 n;
   hs_str name[MOST_AXES];
-  i64 size[MOST_AXES];
+  i64 size[MOST_AXES], before[MOST_AXES];  // of a part: the sizes of the axis's slower parts
   i64 devices;
   const i64 *ids;  // of the devices, in the order of the axes; NULL: 0, 1, ...
 } mesh;
@@ -61,7 +62,7 @@ static bool read_mesh(mlir_reader *R, hs_str name, mesh *m) {
     ok = ok && mlir_string(RX, &m->name[m->n]) && hlo_expect(RX, '=', "after an axis") &&
          hlo_int(RX, &m->size[m->n]) && m->size[m->n] > 0 &&
          !__builtin_mul_overflow(m->devices, m->size[m->n], &m->devices);
-    m->n++;
+    m->before[m->n++] = 1;
   }
   mlir_leave(R, was);
   if (!ok) return RX->failed || mlir_fail(R, HS_E_ATTR, "no mesh of axes and sizes");
@@ -94,16 +95,61 @@ typedef struct tiling {
   bool summed[MOST_AXES];  // axes along which it is still to be summed
 } tiling;
 
-static bool use_axis(mlir_reader *R, tiling *t, hs_str axis, i64 *tiles) {
-  for (u32 k = 0; k < t->m.n; k++) {
-    if (!hs_str_eq(t->m.name[k], axis)) continue;
+// Where `at` devices of an axis have passed, one of its parts ends; false: it does not divide so,
+// or what would be cut is in use.
+static bool cut_axis(tiling *t, hs_str axis, i64 at) {
+  mesh *m = &t->m;
+  for (u32 k = 0; k < m->n; k++) {
+    i64 before = m->before[k], behind = before * m->size[k];
+    if (!hs_str_eq(m->name[k], axis) || at < before || at > behind) continue;
+    if (at == before || at == behind) return true;
+    if (m->n == MOST_AXES || at % before || behind % at || t->summed[k]) return false;
     for (u32 j = 0; j < t->nused; j++)
-      if (t->used[j] == k) return mlir_fail(R, HS_E_ATTR, "an axis shards twice");
-    t->used[t->nused++] = k;
-    *tiles *= t->m.size[k];
+      if (t->used[j] == k) return false;
+    for (u32 j = 0; j < t->nused; j++) t->used[j] += t->used[j] > k;
+    for (u32 j = m->n++; j > k; j--) {
+      m->name[j] = m->name[j - 1];
+      m->size[j] = m->size[j - 1];
+      m->before[j] = m->before[j - 1];
+      t->summed[j] = t->summed[j - 1];
+    }
+    m->size[k] = at / before;
+    m->size[k + 1] = behind / at;
+    m->before[k + 1] = at;
     return true;
   }
-  return mlir_fail(R, HS_E_NAME, "the mesh has no axis \"%.*s\"", (int)HS_MIN(axis.n, 80u), axis.p);
+  return false;
+}
+
+// One axis, "x", or a part of it, "x":(2)4: of size 4, behind parts whose sizes multiply to 2. It
+// shards a dimension into *tiles, or with NULL what is to be summed is along it.
+static bool read_axis(mlir_reader *R, tiling *t, i64 *tiles) {
+  hs_str axis;
+  i64 from = 1, size = 0;
+  if (!mlir_string(RX, &axis)) return false;
+  if (hlo_accept(RX, ':')) {
+    i64 end;
+    if (!hlo_expect(RX, '(', "before the size of what is before") || !hlo_int(RX, &from) ||
+        !hlo_expect(RX, ')', "behind the size of what is before") || !hlo_int(RX, &size))
+      return false;
+    if (from < 1 || size < 1 || __builtin_mul_overflow(from, size, &end) ||
+        !cut_axis(t, axis, from) || !cut_axis(t, axis, end))
+      return mlir_fail(R, HS_E_ATTR, "there is no such part of axis \"%.*s\"",
+                       (int)HS_MIN(axis.n, 80u), axis.p);
+  }
+  bool found = false;
+  for (u32 k = 0; k < t->m.n; k++) {
+    i64 before = t->m.before[k];
+    if (!hs_str_eq(t->m.name[k], axis) || before < from || (size && before >= from * size))
+      continue;
+    found = true;
+    for (u32 j = 0; j < t->nused; j++)
+      if (t->used[j] == k && tiles) return mlir_fail(R, HS_E_ATTR, "an axis shards twice");
+    if (tiles) t->used[t->nused++] = k, *tiles *= t->m.size[k];
+    else t->summed[k] = true;
+  }
+  return found ||
+         mlir_fail(R, HS_E_NAME, "the mesh has no axis \"%.*s\"", (int)HS_MIN(axis.n, 80u), axis.p);
 }
 
 // Behind the dimensions: unreduced={"x"}. The axes it is replicated along guide propagation only.
@@ -113,17 +159,8 @@ static bool read_summed(mlir_reader *R, tiling *t) {
   if (!at) return true;
   RX->p = at + sizeof what - 1;
   bool ok = hlo_expect(RX, '{', "before the axes");
-  for (bool first = true; ok && hlo_peek(RX) != '}'; first = false) {
-    hs_str axis;
-    u32 k = 0;
-    if (!first) ok = hlo_expect(RX, ',', "between axes");
-    ok = ok && mlir_string(RX, &axis);
-    while (ok && k < t->m.n && !hs_str_eq(t->m.name[k], axis)) k++;
-    if (ok && k == t->m.n) return mlir_fail(R, HS_E_NAME, "the mesh has no such axis");
-    if (ok) t->summed[k] = true;
-    if (ok && hlo_peek(RX) == ':')
-      ok = mlir_fail(R, HS_E_NO_HLO, "a sharding by a part of an axis is not converted");
-  }
+  for (bool first = true; ok && hlo_peek(RX) != '}'; first = false)
+    ok = (first || hlo_expect(RX, ',', "between axes")) && read_axis(R, t, NULL);
   return ok;
 }
 
@@ -146,13 +183,9 @@ static bool read_tiling(mlir_reader *R, mlir_span s, tiling *t) {
     if (t->rank >= HLO_MAX_RANK) ok = mlir_fail(R, HS_E_LIMIT, "too many dimensions");
     ok = ok && hlo_expect(RX, '{', "before a dimension's axes");
     for (bool first = true; ok && hlo_peek(RX) != '}'; first = false) {
-      hs_str axis;
       if (!first) ok = hlo_expect(RX, ',', "between axes");
       if (!ok || hlo_accept(RX, '?')) continue;
-      ok = mlir_string(RX, &axis);
-      if (ok && hlo_peek(RX) == ':')
-        ok = mlir_fail(R, HS_E_NO_HLO, "a sharding by a part of an axis is not converted");
-      ok = ok && use_axis(R, t, axis, &tiles);
+      ok = read_axis(R, t, &tiles);
     }
     if (!ok) break;
     RX->p++;
