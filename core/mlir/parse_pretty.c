@@ -8,19 +8,23 @@ static void push_attr(mlir_reader *R, hs_str name, mlir_span value) {
   hs_vec_push(&R->attrs, ((mlir_attr){name, value}));
 }
 
+// Of a dialect without rows.
+static bool is_foreign(const mlir_op *op) { return !*op->row->name; }
+
 // ---- types --------------------------------------------------------------------------------------
 // ": T", ": T1, T2", ": (T) -> T", ": T -> T". What is listed without an arrow are the operands'
 // types, whose last is the result's, or the results' types.
 static bool read_types(mlir_reader *R, mlir_op *op) {
   mlir_types in = {0}, out = {0};
   bool ok = true, arrow = false;
-  if (hlo_accept(RX, ':')) {
+  bool colon = hlo_accept(RX, ':');
+  if (colon) {
     ok = mlir_type_list(R, &in);
     while (ok && hlo_accept(RX, ',')) ok = mlir_type_list(R, &in);
-    if (ok && hlo_accept_text(RX, "->")) {
-      arrow = true;
-      ok = mlir_type_list(R, &out);
-    }
+  }
+  if (ok && (colon || is_foreign(op)) && hlo_accept_text(RX, "->")) {
+    arrow = true;
+    ok = mlir_type_list(R, &out);
   }
   u32 flags = op->row->flags;
   if (ok && arrow) mlir_set_results(R, op, (u32)out.n, out.v);
@@ -35,7 +39,36 @@ static bool read_types(mlir_reader *R, mlir_op *op) {
 typedef struct list {
   u32 words;
   bool parens;
+  // of dialects without rows: arguments of the region behind, "%i = %0", with their first values
+  HS_VEC(hs_str) names;
+  HS_VEC(mlir_value) args;
 } list;
+
+static bool read_argument(mlir_reader *R, list *l, bool *found) {
+  mlir_value *v;
+  const char *at = RX->p++;
+  hs_str name = {RX->p, 0};
+  while (RX->p < RX->end && (hlo_is_ch(*RX->p, HLO_CH_IDENT) || *RX->p == '$')) RX->p++, name.n++;
+  *found = name.n && hlo_accept(RX, '=');
+  if (!*found) return RX->p = at, true;
+  if (!mlir_read_operand(R, &v)) return false;
+  hs_vec_push(&R->operands, v);
+  hs_vec_push(&l->names, name);
+  hs_vec_push(&l->args, ((mlir_value){.shape = v->shape, .type = v->type}));
+  return true;
+}
+
+static bool read_region_of(mlir_reader *R, mlir_op *op, const list *l) {
+  size_t scope = R->values.v.n;
+  mlir_region *r = mlir_new_region(R, op);
+  bool ok = true;
+  mlir_set_args(R, r, (u32)l->args.n, l->args.v);
+  for (u32 k = 0; ok && k < r->nargs; k++)
+    ok = mlir_declare(R, l->names.v[k].p, l->names.v[k], &r->args[k], 1);
+  ok = ok && mlir_read_region(R, r);
+  mlir_names_cut(&R->values, scope);
+  return ok;
+}
 
 static bool read_item(mlir_reader *R, mlir_op *op, list *l, bool *end) {
   static const hs_str words[] = {{"word0", 5}, {"word1", 5}, {"word2", 5}};
@@ -45,6 +78,9 @@ static bool read_item(mlir_reader *R, mlir_op *op, list *l, bool *end) {
   switch (c) {
   case '%': {
     mlir_value *v;
+    bool found = false;
+    if (is_foreign(op) && !read_argument(R, l, &found)) return false;
+    if (found) return true;
     if (!mlir_read_operand(R, &v)) return false;
     hs_vec_push(&R->operands, v);
     if (hlo_peek(RX) != '[') return true;
@@ -96,9 +132,8 @@ static bool read_item(mlir_reader *R, mlir_op *op, list *l, bool *end) {
 
 // Up to the types. An item on a new line that begins another operation ends an operation without
 // types (return).
-static bool read_list(mlir_reader *R, mlir_op *op) {
+static bool read_items(mlir_reader *R, mlir_op *op, list *l) {
   size_t operands = R->operands.n, attrs = R->attrs.n;
-  list l = {0};
   bool end = false, comma = false;
   while (!end) {
     char c = hlo_peek(RX);
@@ -107,13 +142,22 @@ static bool read_list(mlir_reader *R, mlir_op *op) {
     const char *before = RX->p;
     while (before > RX->begin && (before[-1] == ' ' || before[-1] == '\t')) before--;
     bool fresh = before > RX->begin && before[-1] == '\n';
-    if (fresh && !comma && op->row->flags & MLIR_F_NO_RESULT) break;
-    if (!read_item(R, op, &l, &end)) return false;
+    if (fresh && !comma && (op->row->flags & MLIR_F_NO_RESULT || is_foreign(op))) break;
+    if (!read_item(R, op, l, &end)) return false;
     comma = hlo_accept(RX, ',');
   }
   mlir_set_operands(R, op, operands);
   mlir_set_attrs(R, &op->attrs, attrs);
   return true;
+}
+
+static bool read_list(mlir_reader *R, mlir_op *op) {
+  list l = {0};
+  bool ok = read_items(R, op, &l) && read_types(R, op);
+  if (ok && l.args.n && hlo_peek(RX) == '{') ok = read_region_of(R, op, &l);
+  hs_vec_free(&l.names);
+  hs_vec_free(&l.args);
+  return ok;
 }
 
 // ---- reduce, while ------------------------------------------------------------------------------
@@ -444,7 +488,7 @@ bool mlir_read_pretty(mlir_reader *R, mlir_op *op) {
   default: break;
   }
   size_t attrs = R->attrs.n;
-  if (!read_list(R, op) || !read_types(R, op)) return false;
+  if (!read_list(R, op)) return false;
   // the checks of StableHLO's tests have their attributes last
   if (hlo_peek(RX) != '{') return true;
   if (!mlir_read_dict(R)) return false;
