@@ -76,8 +76,22 @@ static const hlo_instr *maker_of(const hlo_instr *i, u32 *steps) {
   return i;
 }
 
+static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
+
+// A manual region of whose result each device has all: along the other axes it is as a constraint
+// inside has it.
+static const hlo_sharding *inside(const hlo_instr *end, u32 which, u32 *steps) {
+  if (which >= end->noperands) return &whole;
+  const hlo_instr *i = hlo_operand(end, which);
+  const hlo_shape *out = hlo_shape_is_tuple(end->shape) ? end->shape->elems[which] : end->shape;
+  if (i->shape->logical != out->logical) return &whole;
+  i = maker_of(i, steps);
+  const hlo_sharding *stated = hlo_attr_ptr(i, HLO_ATTR_SHARDING);
+  bool tiled = i->opcode == HLO_CUSTOM_CALL && stated && stated->type == HLO_SH_TILED;
+  return tiled ? stated : &whole;
+}
+
 static const hlo_sharding *found_for(hlo_module *m, const hlo_instr *i, u32 partitions) {
-  static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
   u32 steps = MOST_STEPS;
   i = maker_of(i, &steps);
   const hlo_sharding *stated = hlo_attr_ptr(i, HLO_ATTR_SHARDING);
@@ -90,7 +104,7 @@ static const hlo_sharding *found_for(hlo_module *m, const hlo_instr *i, u32 part
   if (hlo_manual_tiles(end, which, rank, partitions, coord))
     s = of_tiles(&m->arena, rank, partitions, coord);
   hs_free(coord);
-  return s ? s : &whole;
+  return s ? s : inside(end, which, &steps);
 }
 
 void plug_state_result_shardings(hlo_module *m, u32 partitions) {

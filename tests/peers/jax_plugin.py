@@ -154,6 +154,12 @@ def devices():
     check("a mesh in an order of its own", np.array_equal(backwards(x), x + np.arange(16) // 2), backwards(x))
     rows = jax.jit(jax.shard_map(lambda a: a * 2, mesh=mesh, in_specs=P("i"), out_specs=P("i")))(x)
     check("shards of a manual region's result", {s.data.shape for s in rows.addressable_shards} == {(2,)}, rows.sharding)
+    best = jax.jit(jax.shard_map(lambda a: lax.approx_max_k(a, 2), mesh=mesh, in_specs=P("i"), out_specs=P("i")))(np.tile(x, 2))[0]
+    check("approximate top k in a manual region", np.array_equal(best, np.sort(np.tile(x, 2).reshape(8, 4))[:, :1:-1].ravel()), best)
+    half = jax.make_mesh((2, 4), ("i", "j"), axis_types=(AxisType.Auto,) * 2, devices=HLOSH)
+    held = lambda a: lax.with_sharding_constraint(a * a, NamedSharding(half, P("i")))
+    kept = jax.jit(jax.shard_map(held, mesh=half, in_specs=P(), out_specs=P(), check_vma=False, axis_names={"j"}))(jax.device_put(want, NamedSharding(half, P("i"))))
+    check("a constraint in a manual region", kept.sharding.spec == P("i") and np.array_equal(kept, want * want), kept.sharding)
     small = jax.make_mesh((2, 2), ("i", "j"), axis_types=(AxisType.Auto,) * 2, devices=HLOSH[:4])
     inner = lambda a: jax.shard_map(lambda b: b * b, mesh=jax.sharding.get_abstract_mesh(), in_specs=P(None, "j"), out_specs=P(None, "j"))(a)
     outer = jax.jit(lambda a: jax.shard_map(inner, in_specs=P("i", None), out_specs=P("i", None), check_vma=False, axis_names={"i"})(a))
