@@ -135,6 +135,47 @@ static void test_custom_call(void **state) {
           "api_version=API_VERSION_TYPED_FFI, backend_config={k = 1 : i64}\n");
 }
 
+// Operations of other dialects are read, with the arguments that they give their regions, and
+// refused where they are converted.
+static void test_foreign(void **state) {
+  (void)state;
+#define LOOP(USED)                                                                          \
+  "func.func @main(%a: tensor<2xf32>, %n: tensor<i32>) -> tensor<2xf32> {\n"                \
+  " %0 = scf.for %i = %n to %n step %n iter_args(%x = %a) -> tensor<2xf32> {\n"             \
+  "  %y = stablehlo.add %x, " USED " : tensor<2xf32>\n  scf.yield %y : tensor<2xf32>\n }\n" \
+  " return %0 : tensor<2xf32> }"
+  refused(LOOP("%x"), HS_E_NO_HLO, 2);
+  refused(LOOP("%z"), HS_E_NAME, 3);
+#undef LOOP
+  // what a region declares is not known behind it
+  refused("func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+          " scf.do iter_args(%x = %a) -> tensor<2xf32> { scf.yield %x : tensor<2xf32> }\n"
+          " return %x : tensor<2xf32> }",
+          HS_E_NAME, 3);
+}
+
+// Of ApproxTopK XLA's conversion makes a sort where it may fall back to one.
+static void test_approx_top_k(void **state) {
+  (void)state;
+#define TOP_K(CONFIG)                                                                            \
+  "func.func @less(%a: tensor<f32>, %b: tensor<f32>) -> tensor<i1> {\n"                          \
+  " %0 = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"              \
+  " stablehlo.return %0 : tensor<i1> }\n"                                                        \
+  "func.func @main(%a: tensor<2x9xf32>, %b: tensor<f32>) -> tensor<2x3xf32> {\n"                 \
+  " %0 = stablehlo.custom_call @ApproxTopK(%a, %b) {called_computations = [@less], "             \
+  "mhlo.backend_config = {" CONFIG "reduction_dim = 1 : i64}} : (tensor<2x9xf32>, tensor<f32>) " \
+  "-> tensor<2x3xf32>\n return %0 : tensor<2x3xf32> }"
+  becomes(TOP_K("is_fallback = true, "),
+          "Arg_0 = f32[2,9]{1,0} parameter(0)\nArg_1 = f32[] parameter(1)\n"
+          "sort = f32[2,9]{1,0} sort(Arg_0), dimensions={1}, to_apply=less\n"
+          "slice = f32[2,3]{1,0} slice(sort), slice={[0:2], [0:3]}\n");
+  becomes(TOP_K(""), "Arg_0 = f32[2,9]{1,0} parameter(0)\nArg_1 = f32[] parameter(1)\n"
+                     "custom-call = f32[2,3]{1,0} custom-call(Arg_0, Arg_1), "
+                     "custom_call_target=\"ApproxTopK\", api_version=API_VERSION_TYPED_FFI, "
+                     "called_computations={less}, backend_config={reduction_dim = 1 : i64}\n");
+#undef TOP_K
+}
+
 // The precision types, and three products for one, are HLO's algorithm.
 static void test_dot_algorithm(void **state) {
   (void)state;
@@ -243,6 +284,30 @@ static void test_shardy(void **state) {
           "custom_call_target=\"xla.sdy.LocalToGlobalShape\", custom_call_has_side_effect=true, "
           "frontend_attributes={xla.sdy.manual_axes=\"#sdy<manual_axes{\\\"b\\\"}>\","
           "xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@m, [{\\\"b\\\"}, {}]>]>\"}\n");
+  // parts of axes: the last 4 of 8, and 2 of 12 in the middle
+  becomes(" sdy.mesh @m = <[\"a\"=8]>\n sdy.mesh @n = <[\"a\"=12, \"b\"=2]>\n"
+          " func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, "
+          "[{\"a\":(2)4}, {}]>}, %b: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@n, "
+          "[{\"b\"}, {\"a\":(3)2, ?}], unreduced={\"a\":(1)3}>}) -> tensor<8x8xf32> {\n"
+          " return %a : tensor<8x8xf32> }",
+          "Arg_0 = f32[8,8]{1,0} parameter(0), sharding={devices=[4,1,2]<=[2,4]T(1,0) "
+          "last_tile_dim_replicate}, frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@m, "
+          "[{\\\"a\\\":(2)4}, {}]>\"}\n"
+          "Arg_1 = f32[8,8]{1,0} parameter(1), sharding={devices=[2,2,2,3]<=[3,4,2]T(2,1,0) "
+          "last_tile_dims={replicated, unreduced}}, "
+          "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@n, [{\\\"b\\\"}, "
+          "{\\\"a\\\":(3)2, ?}], unreduced={\\\"a\\\":(1)3}>\"}\n");
+#define PART(AXES)                                                                      \
+  "module { sdy.mesh @m = <[\"a\"=12]>\n func.func public @main(%a: tensor<8x8xf32> "   \
+  "{sdy.sharding = #sdy.sharding<@m, [" AXES "]>}) -> tensor<8x8xf32> {\n return %a : " \
+  "tensor<8x8xf32> } }"
+  refused(PART("{\"a\":(1)5}, {}"), HS_E_ATTR, 2);
+  refused(PART("{\"a\":(2)12}, {}"), HS_E_ATTR, 2);
+  refused(PART("{\"a\":(0)2}, {}"), HS_E_ATTR, 2);
+  refused(PART("{\"a\":(1)4}, {\"a\":(2)2}"), HS_E_ATTR, 2);
+  refused(PART("{\"a\":(1)4}, {\"a\"}"), HS_E_ATTR, 2);
+  refused(PART("{\"a\":1}, {}"), HS_E_SYNTAX, 2);
+#undef PART
   // what is still to be summed along axes
   becomes(" sdy.mesh @m = <[\"a\"=2, \"b\"=4]>\n"
           " func.func public @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@m, [{\"a\"}, "
@@ -444,6 +509,7 @@ int main(void) {
       cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
       cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
       cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_approx_top_k),    cmocka_unit_test(test_foreign),
       cmocka_unit_test(test_print),           cmocka_unit_test(test_dot_algorithm),
       cmocka_unit_test(test_folding),         cmocka_unit_test(test_shardy),
       cmocka_unit_test(test_dynamic),         cmocka_unit_test(test_composite),
