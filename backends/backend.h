@@ -155,6 +155,9 @@ typedef struct backend {
   // Of an instruction that it supports: whether that is done by other code than the backend is
   // about, on the host of a device, say. NULL: none is.
   bool (*falls_back)(const hlo_instr *);
+  // The name of the library by which the backend does it after all, where that is found; NULL: none
+  // does. NULL: there is no such library.
+  const char *(*library)(const hlo_instr *);
   // A program, released by the caller; options NULL: all zero. It keeps no pointer into the module.
   // Modules need not be supported: E_UNSUPPORTED, E_COMPILE, E_NO_MEMORY, ... say why not.
   hs_status (*compile)(const hlo_module *, const backend_options *, backend_exe **out);

@@ -13,4 +13,5 @@ sed 's/CUBLAS_OP_T, *1)/CUBLAS_OP_T, 9)/' backends/gpu/cuda/cublaslt_numbers.def
 if ${CC:-gcc} -std=gnu17 -fsyntax-only -I"$mutant" -I. -isystem "$home/include" tests/gpu/headers.c 2>/dev/null; then
   echo "a wrong number is not found"; exit 1
 fi
-echo "$(grep -c '^BLAS_NUMBER' backends/gpu/cuda/cublaslt_numbers.def) numbers, $(grep -c '^BLAS_FN' backends/gpu/cuda/cublaslt.def) functions as in $home/include"
+count() { cat backends/gpu/cuda/*.def | grep -c "$1"; }
+echo "$(count '^[A-Z]*_NUMBER(') numbers, $(count '^\(BLAS\|FFT\)_FN(') functions as in $home/include"

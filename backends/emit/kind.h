@@ -19,7 +19,8 @@
   X(EMIT_ROW_REDUCE, "row-reduce", false)       \
   X(EMIT_COLUMN_REDUCE, "column-reduce", false) \
   X(EMIT_PRODUCT, "product", false)             \
-  X(EMIT_ORDER, "order", false)
+  X(EMIT_ORDER, "order", false)                 \
+  X(EMIT_LIBRARY, "library", false)
 
 #define EMIT_KIND(id, name, in_place) id,
 typedef enum emit_kind { EMIT_KINDS(EMIT_KIND) EMIT_KIND_COUNT } emit_kind;

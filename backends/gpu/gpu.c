@@ -43,6 +43,15 @@ static bool gpu_falls_back(const hlo_instr *i) {
 #endif
 }
 
+// What libraries do alone: asked for when a program is made, in the worker.
+static const char *gpu_library_of(const hlo_instr *i) {
+#if HAVE_LLVM
+  return gpu_library_name(i);
+#else
+  return (void)i, NULL;
+#endif
+}
+
 // ---- compile ------------------------------------------------------------------------------------
 
 static hs_status describe(const backend_options *o, bool emulated, bool load, hs_buf *request) {
@@ -131,6 +140,7 @@ const backend backend_gpu = {
     .probe = probe_device,
     .supports = gpu_supports,
     .falls_back = gpu_falls_back,
+    .library = gpu_library_of,
     .compile = compile_device,
     .compiled = cpu_client_compiled,
     .run = cpu_client_run,

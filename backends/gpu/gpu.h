@@ -6,7 +6,7 @@
 //   emu/       the emulator: the same functions on this CPU (a room of its own)
 //   device.c   an open device: context, stream, transfers through pinned memory
 //   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
-//   library.h  steps that NVIDIA's libraries compute: product.c, library.c
+//   library.h  steps that NVIDIA's libraries compute: product.c, blas.c, fourier.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   record.c   times of single kernels
 //   serve.c    the request handlers
@@ -27,8 +27,9 @@
 
 #define GPU_ALIGN ((size_t)256)  // of every buffer in device memory
 
-typedef struct gpu_blas gpu_blas;
+typedef struct gpu_library gpu_library;
 typedef struct gpu_call gpu_call;
+enum { GPU_CUBLASLT, GPU_CUFFT, GPU_LIBRARIES };
 
 // ---- device.c -----------------------------------------------------------------------------------
 typedef struct gpu_device {
@@ -44,7 +45,8 @@ typedef struct gpu_device {
   char *pinned;
   cuda_event *free_again[2];  // of each half
   bool failed;                // by an error that the process does not survive
-  gpu_blas *blas;             // cuBLASLt, or why it cannot be used; NULL: nobody asked yet
+  // each of them, or why it cannot be used; NULL: nobody asked yet
+  gpu_library *library[GPU_LIBRARIES];
 } gpu_device;
 // The subject of the error that the process has another device open: a new process has not.
 #define GPU_OTHER_DRIVER "another driver"
@@ -64,7 +66,7 @@ hs_status gpu_download(gpu_device *, void *to, cuda_ptr from, size_t n);
 // A step's kernel as the device has it.
 typedef struct gpu_kernel {
   const emit_gpu_kernel *k;  // NULL: the step runs on the host
-  gpu_call *call;            // of a library, which does the same; NULL: there is none
+  gpu_call *call;            // of a library, which does the step; NULL: there is none
   cuda_function *before[EMIT_GPU_SUFFIXES], *main, *finish;
 } gpu_kernel;
 
@@ -84,6 +86,9 @@ typedef struct gpu_program {
   u32 sm;
   const char *chip;  // AMD's, and sm is 75, what every GPU can do; NULL: none
   backend_libraries libraries;
+  HS_VEC(gpu_call *) calls;
+  HS_VEC(hlo_module *) helpers;  // kernels of ours around calls
+  hs_buf refused;                // what libraries do not do, a line each
   // what follows is there when it was loaded onto a device
   gpu_device *dev;
   cuda_module *module;
@@ -120,17 +125,22 @@ void gpu_program_free(gpu_program *);  // NULL is fine
 const char *gpu_step_kind(const gpu_program *, const cpu_step *);
 
 // ---- library.c ----------------------------------------------------------------------------------
-// Bytes of workspace that a library wants for the instruction; -1: none computes it. Opens the
-// library when it is first needed. An error only where libraries are insisted on.
+// Bytes of workspace that a library wants for an instruction that has a kernel of ours; -1: none
+// computes it. Opens the library when it is first needed. An error only where libraries are
+// insisted on.
 hs_status gpu_library_wants(gpu_program *, const hlo_instr *, i64 *workspace);
-// Of a loaded program, before it runs: chooses an algorithm for each of its dots, or our kernel.
-// What is in its memory, constants aside, is lost.
+// The same for one that has none: the kernel that stands for its step; NULL: no library does it.
+hs_status gpu_library_alone(gpu_program *, const hlo_instr *, const emit_gpu_kernel **out,
+                            i64 *scratch);
+// Its name, for one without a kernel of ours; NULL: none does it. Opens nothing.
+const char *gpu_library_name(const hlo_instr *);
+// Of a loaded program, before it runs: what is in its memory, constants aside, is lost.
 hs_status gpu_library_prepare(gpu_program *);
 hs_status gpu_call_run(gpu_program *, const cpu_step *, gpu_call *);
 bool gpu_call_chosen(const gpu_call *);                // and not our kernel; NULL is fine
 const char *gpu_call_text(const gpu_call *);           // "cuBLASLt algo 21", of a chosen one
 void gpu_library_dump(const gpu_program *, hs_buf *);  // for `dump schedule`
-void gpu_call_free(gpu_call *);                        // NULL is fine
+void gpu_library_close(gpu_program *, bool lost);      // calls and helpers; lost: with the device
 
 // ---- exec.c -------------------------------------------------------------------------------------
 // Looks for parts that can be recorded, and makes room for steps on the host.

@@ -2,15 +2,74 @@
 // backends/gpu.
 //
 //   product.c  what a dot is to BLAS: sizes, strides, types (products.def)
-//   library.c  cuBLASLt on a device: which dots, by which of its algorithms, how they are run
+//   blas.c     cuBLASLt: which dots, by which of its algorithms, how they are run
+//   fourier.c  cuFFT: transforms
+//   library.c  what they have in common: the library that is open, and the calls of a program
 //
-// A step that a library computes has our kernel as well: it is what is measured against, and what
-// runs where the library does not do it.
+// A dot has our kernel as well: it is what the library is measured against, and what runs where
+// that does not do it. Where there is no kernel of ours a library does the step *alone*: without
+// it the host does. Around its call there may be a *helper*, a kernel of ours made from HLO text.
 #ifndef GPU_LIBRARY_H
 #define GPU_LIBRARY_H
 
 #include "backends/gpu/cuda/cublaslt.h"
+#include "backends/gpu/cuda/cufft.h"
 #include "backends/gpu/gpu.h"
+
+// ---- calls --------------------------------------------------------------------------------------
+typedef struct gpu_call_kind {
+  // Enqueues what computes the step.
+  hs_status (*run)(gpu_program *, const cpu_step *, gpu_call *);
+  // Of a call that does its step alone, when the program is on the device; NULL: nothing to do.
+  hs_status (*ready)(gpu_program *, const cpu_step *, gpu_call *);
+  void (*print)(const gpu_call *, hs_buf *);  // what is computed: "128 x 128 by 64"
+  void (*free)(gpu_call *);                   // what the library keeps for it
+} gpu_call_kind;
+
+// The first member of every sort of call; in the program's arena.
+struct gpu_call {
+  const gpu_call_kind *kind;
+  const emit_gpu_kernel *alone;  // the kernel that stands for its step, where it does that alone
+  bool chosen;                   // and not our kernel
+  char text[64], note[200];      // in tables; in `dump schedule`
+};
+// Adds it to the program's, which frees it.
+void gpu_call_add(gpu_program *, gpu_call *);
+
+// ---- libraries ----------------------------------------------------------------------------------
+// The first member of every sort of library; belongs to the device.
+struct gpu_library {
+  bool open;
+  char *why;  // it is not
+};
+typedef struct gpu_library_kind {
+  size_t bytes;  // of its structure
+  const char *name, *variable;
+  hs_status (*open)(gpu_library *);
+} gpu_library_kind;
+// The device's library, opened when it is first asked for; afterwards the reason why it is not open
+// is kept, and is the error.
+hs_status gpu_library_find(gpu_device *, gpu_library **at, const gpu_library_kind *, void *out);
+
+// ---- helpers ------------------------------------------------------------------------------------
+// A kernel for the fusion that is the root of a module, of which text is the source. E_UNSUPPORTED.
+hs_status gpu_helper_add(gpu_program *, hlo_ctx *, const char *text, const emit_gpu_kernel **out);
+// Launches it: on operands, results and the scratch block.
+hs_status gpu_helper_run(gpu_program *, const cpu_step *, u32 n, cuda_ptr *params);
+
+// ---- fourier.c ----------------------------------------------------------------------------------
+bool gpu_fourier_is(const hlo_instr *);  // a transform that cuFFT does
+// A call when cuFFT does the instruction, with what its step needs; NULL when not. An error only
+// where libraries are insisted on.
+hs_status gpu_fourier_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
+
+// ---- blas.c, product.c --------------------------------------------------------------------------
+// Bytes of workspace that cuBLASLt wants for the instruction; -1: it does not compute it. Opens the
+// library when it is first needed. An error only where libraries are insisted on.
+hs_status gpu_blas_wants(gpu_program *, const hlo_instr *, i64 *workspace);
+// Of a loaded program, before it runs: chooses an algorithm for each of its dots, or our kernel.
+// What is in its memory, constants aside, is lost.
+hs_status gpu_blas_prepare(gpu_program *);
 
 typedef struct gpu_matrix {
   bool turned;         // stored with rows and columns exchanged

@@ -14,19 +14,27 @@
 
 #if HAVE_LLVM
 
+// What computes the instruction on the device; NULL: nothing does.
+static hs_status find_kernel(gpu_program *g, const hlo_instr *i, const emit_gpu_kernel **out,
+                             i64 *workspace) {
+  *out = NULL;
+  if (!emit_gpu_supports(i, NULL)) return gpu_library_alone(g, i, out, workspace);
+  hs_status s = emit_gpu_add(g->unit, i, out);
+  if (!hs_ok(s) && s.err->code == HS_E_UNSUPPORTED) {
+    hs_status_drop(s);
+    return HS_GOOD;
+  }
+  HS_TRY(s);
+  return gpu_library_wants(g, i, workspace);
+}
+
 // The kernel as the steps, buffers and plans of backends/cpu know it.
 static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
   gpu_program *g = ctx;
   const emit_gpu_kernel *k;
-  if (!emit_gpu_supports(i, NULL)) return HS_GOOD;
-  hs_status st = emit_gpu_add(g->unit, i, &k);
-  if (!hs_ok(st) && st.err->code == HS_E_UNSUPPORTED) {
-    hs_status_drop(st);
-    return HS_GOOD;
-  }
-  HS_TRY(st);
   i64 workspace;
-  HS_TRY(gpu_library_wants(g, i, &workspace));
+  HS_TRY(find_kernel(g, i, &k, &workspace));
+  if (!k) return HS_GOOD;
   emit_kernel *e = HS_NEW(&g->arena, emit_kernel);
   *e = (emit_kernel){.instr = i,
                      .kind = k->kind,
@@ -195,7 +203,6 @@ static void unload(gpu_program *g) {
   (void)d->stream_wait(g->dev->stream);
   for (i32 k = 0; g->segments && k < g->p->npos; k++) free_segment(g, &g->segments[k]);
   free_segment(g, &g->whole);
-  for (size_t k = 0; g->kernels && k < g->p->kernels.n; k++) gpu_call_free(g->kernels[k].call);
   if (g->memory) (void)d->free(g->memory);
   if (g->host) (void)d->host_free(g->host);
   if (g->predicate) (void)d->host_free(g->predicate);
@@ -206,9 +213,11 @@ static void unload(gpu_program *g) {
 
 void gpu_program_free(gpu_program *g) {
   if (!g) return;
-  if (g->dev && !g->dev->failed) unload(g);
+  bool lost = !g->dev || g->dev->failed;
+  if (!lost) unload(g);
   cpu_program_free(g->p);
   emit_gpu_unit_free(g->unit);
+  gpu_library_close(g, lost);
   free(g->scratch);  // of posix_memalign
   hs_arena_free(&g->arena);
   hs_free(g);

@@ -176,8 +176,11 @@ static hs_status support_of_module(repl_cmd *c, const backend *b, hlo_opcode onl
           repl_json_str(j, "backend", b->name);
           repl_json_str(j, "instruction", i->name);
           repl_json_str(j, "opcode", hlo_op_text(i->opcode));
+          const char *library = b->library ? b->library(i) : NULL;
+          if (library) repl_json_str(j, "library", library);
           if (repl_flag(c, "--all") || elsewhere <= MOST)
-            hs_buf_printf(&lines, "    %s: on the host: %s\n", i->name, hlo_op_text(i->opcode));
+            hs_buf_printf(&lines, "    %s: %s%son the host: %s\n", i->name, library ? library : "",
+                          library ? " where it is found, else " : "", hlo_op_text(i->opcode));
         }
       } else {
         cannot++;

@@ -71,7 +71,7 @@ static const setting settings[] = {
     TEXT("gpu.driver", gpu_driver,
          "path of the CUDA driver's library for backend gpu; off: the installed one"),
     WORD("gpu.libraries", gpu_libraries, "auto|on|off",
-         "NVIDIA's libraries in backend gpu (cuBLASLt); auto: where faster than our kernels"),
+         "NVIDIA's cuBLASLt and cuFFT in backend gpu; auto: where faster than our kernels"),
     WORD("jax.malloc", jax_malloc, "best|default|tuned",
          "how the process of backend jax allocates; best: what is faster on the program"),
     SWITCH("infer", infer,

@@ -69,3 +69,50 @@ _Static_assert(sizeof(cublasStatus_t) == sizeof(blas_result) &&
                    sizeof(cudaDataType) == sizeof(int) &&
                    sizeof(cublasComputeType_t) == sizeof(int) && sizeof(cuda_ptr) == sizeof(void *),
                "enumerations are ints, addresses are pointers");
+
+// ---- cuFFT --------------------------------------------------------------------------------------
+#include <cufft.h>
+
+#include "backends/gpu/cuda/cufft.h"
+
+#define FFT_NUMBER(name, theirs, value) \
+  _Static_assert((long)(theirs) == (value), #theirs " has another number");
+#include "backends/gpu/cuda/cufft_numbers.def"
+#undef FFT_NUMBER
+
+#define FFT_ERROR(number, name, code, advice) FFT_ERROR_##name(number)
+#define SAME_FFT(name, number) \
+  _Static_assert((int)CUFFT_##name == (number), #name " has another number");
+#define FFT_ERROR_INVALID_PLAN(n) SAME_FFT(INVALID_PLAN, n)
+#define FFT_ERROR_ALLOC_FAILED(n) SAME_FFT(ALLOC_FAILED, n)
+#define FFT_ERROR_INVALID_TYPE(n) SAME_FFT(INVALID_TYPE, n)
+#define FFT_ERROR_INVALID_VALUE(n) SAME_FFT(INVALID_VALUE, n)
+#define FFT_ERROR_INTERNAL_ERROR(n) SAME_FFT(INTERNAL_ERROR, n)
+#define FFT_ERROR_EXEC_FAILED(n) SAME_FFT(EXEC_FAILED, n)
+#define FFT_ERROR_SETUP_FAILED(n) SAME_FFT(SETUP_FAILED, n)
+#define FFT_ERROR_INVALID_SIZE(n) SAME_FFT(INVALID_SIZE, n)
+#define FFT_ERROR_NOT_SUPPORTED(n) SAME_FFT(NOT_SUPPORTED, n)
+#define FFT_ERROR_UNKNOWN(n)  // ours, for all others
+#include "backends/gpu/cuda/cufft_errors.def"
+#undef FFT_ERROR
+
+static inline void transforms_exist(const void **out) {
+#define FFT_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
+#include "backends/gpu/cuda/cufft.def"
+#undef FFT_FN
+}
+static inline void transform_arguments(void) {
+  cufftResult (*make)(int, int, long long *, long long *, long long, long long, long long *,
+                      long long, long long, cufftType, long long, size_t *) = cufftMakePlanMany64;
+  cufftResult (*c2c)(int, cufftComplex *, cufftComplex *, int) = cufftExecC2C;
+  cufftResult (*c2r)(int, cufftComplex *, cufftReal *) = cufftExecC2R;
+  cufftResult (*work)(int, void *) = cufftSetWorkArea;
+  cufftResult (*stream)(int, cudaStream_t) = cufftSetStream;
+  (void)make, (void)c2c, (void)c2r, (void)work, (void)stream;
+}
+_Static_assert(sizeof(cufftResult) == sizeof(fft_result) &&
+                   sizeof(cufftHandle) == sizeof(fft_plan) && sizeof(cufftType) == sizeof(int) &&
+                   sizeof(long long) == sizeof(i64),
+               "enumerations and plans are ints, sizes are 64 bits");
+_Static_assert(CUFFT_VERSION >= FFT_OLDEST && CUFFT_VERSION < FFT_TOO_NEW,
+               "the toolkit's version is one that is taken");

@@ -63,6 +63,9 @@ const char *plugin_fake_cupti(const char *mode) {
 const char *plugin_fake_cublaslt(const char *mode) {
   return as_mode("libfake_cublaslt", mode, "missing", "cublasLtMatmul");
 }
+const char *plugin_fake_cufft(const char *mode) {
+  return as_mode("libfake_cufft", mode, "missing", "cufftSetWorkArea");
+}
 
 const char plugin_fused_parts[] =
     "HloModule parts, num_partitions=2\n"
