@@ -361,8 +361,9 @@ static void box_of_instr(const grouper *g, const hlo_instr *i, u32 *w, u32 *h) {
   hs_buf_free(&b);
 }
 static void box_of_group(const wgroup *w, u32 *width, u32 *height) {
-  *width = box_width(HS_MAX((u32)columns(w->label.p, w->label.n) + 4, 16u));
-  *height = 40;
+  bool part = w->kind == VIZ_GROUP_PART;  // it has a third line, "first … last"
+  *width = box_width(part ? 26 : HS_MAX((u32)columns(w->label.p, w->label.n) + 4, 16u));
+  *height = part ? 50 : 40;
 }
 
 // ---- the result ---------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ class Pane {
     root.tabIndex = 0;
     this.open = new Set(), this.selected = null, this.against = null;
     this.changes = {state: new Map(), removed: new Set()}, this.removed = new Set();
-    this.view = {k: 1, x: 0, y: 0};
+    this.view = {k: 1, x: 0, y: 0}, this.fitted = true;  // fitted: nobody has moved it since fit()
     this.listen();
   }
 
@@ -80,11 +80,31 @@ class Pane {
       const kk = Math.min(1, Math.max(k, (w - 2 * m) / this.scene.w, 0.05));
       this.view = {k: kk, x: (w - kk * this.scene.w) / 2, y: m};
     }
+    this.fitted = true;
+  }
+  whole() {
+    const {k, x, y} = this.view, [w, h] = this.size();
+    return x >= 0 && y >= 0 && x + k * this.scene.w <= w && y + k * this.scene.h <= h;
+  }
+  // The middle of a box into the middle of the window, but no emptiness where there is more to show.
+  center(n) {
+    const v = this.view, [w, h] = this.size(), m = 40;
+    if (v.k < 0.45) v.k = 0.8;
+    const put = (at, all, room) => all * v.k <= room - 2 * m ? (room - all * v.k) / 2
+                                  : Math.min(m, Math.max(room - m - all * v.k, room / 2 - v.k * at));
+    v.x = put(n.ax + n.w / 2, this.scene.w, w), v.y = put(n.ay + n.h / 2, this.scene.h, h);
+    this.fitted = false;
+    this.redraw();
+  }
+  sees(n) {
+    const v = this.view, [w, h] = this.size(), x = n.ax * v.k + v.x, y = n.ay * v.k + v.y;
+    return x >= 20 && y >= 40 && x + n.w * v.k <= w - 20 && y + n.h * v.k <= h - 20;
   }
   // A box that has grown beyond the window is brought into it, smaller where that still can be read.
   comfort(n) {
     const v = this.view, [w, h] = this.size(), m = 40, left = n.ax * v.k + v.x, top = n.ay * v.k + v.y;
     if (left >= 0 && top >= m && left + n.w * v.k <= w && top + n.h * v.k <= h) return;
+    this.fitted = false;
     const fit = Math.min((w - 2 * m) / n.w, (h - 2 * m) / n.h);
     v.k = Math.min(v.k, Math.max(fit, 0.12));
     v.x = w / 2 - v.k * (n.ax + n.w / 2);
@@ -101,7 +121,19 @@ class Pane {
     if (m) { most = 0; for (const n of this.flat.nodes) if (!n.inner) most = Math.max(most, n.g !== undefined ? this.version.groupValue(n.g, m) : this.version.value(n.id, m)); }
     this.most = most;
     return {theme: app.dark ? 'dark' : 'light', mode, most: most || 1, state: this.changes.state, removed: this.removed, memo: this.memo,
-            count: this.changes.state.size > 0, selected: sel ? sel.key : '', near, overlay: this.overlay(near)};
+            count: this.changes.state.size > 0, selected: sel ? sel.key : '', near, overlay: this.overlay(near), found: this.found()};
+  }
+  // What the search finds in this version, and what stands for it in the picture: an instruction, or
+  // for a constant its first user. null: nothing is looked for.
+  found() {
+    const query = this.app.query, v = this.version;
+    if (!query) return null;
+    if (!this.hits || this.hits.query !== query || this.hits.version !== v) {
+      const ids = search(v, query), drawn = new Set(ids.map(id => v.standsFor(id)));
+      drawn.delete(-1);
+      this.hits = {query, version: v, ids, drawn, memo: new Map()};
+    }
+    return this.hits;
   }
   // Lines to neighbours that are drawn, where no edge shows it.
   overlay(near) {
@@ -136,15 +168,16 @@ class Pane {
   }
   drawMap(look) {
     const m = this.map, ratio = window.devicePixelRatio || 1, w = 180, h = 120, s = this.scene, t = THEMES[look.theme];
-    m.hidden = !this.app.minimap;
+    m.hidden = !this.app.minimap || this.whole();
     if (m.hidden) return;
     m.width = w * ratio, m.height = h * ratio;
     const k = Math.min(w / s.w, h / s.h) * 0.94, ctx = m.getContext('2d');
     this.mapView = {k, x: (w - k * s.w) / 2, y: (h - k * s.h) / 2};
     ctx.setTransform(k * ratio, 0, 0, k * ratio, this.mapView.x * ratio, this.mapView.y * ratio);
     for (const n of this.flat.nodes) {
-      ctx.fillStyle = n.inner ? (n.depth % 2 ? t.box2 : t.none) : paintOf(this.version, n, look)[0];
-      ctx.fillRect(n.ax, n.ay, Math.max(n.w, 0.7 / k), Math.max(n.h, 0.7 / k));
+      const [fill, line] = n.inner ? [n.depth % 2 ? t.box2 : t.none] : paintOf(this.version, n, look), w = Math.max(n.w, 0.7 / k), h = Math.max(n.h, 0.7 / k);
+      ctx.fillStyle = fill, ctx.fillRect(n.ax, n.ay, w, h);
+      if (line && h * k > 3) ctx.strokeStyle = line, ctx.lineWidth = 0.6 / k, ctx.strokeRect(n.ax, n.ay, w, h);
     }
     const v = this.view, [pw, ph] = this.size();
     ctx.strokeStyle = t.select, ctx.lineWidth = 1.5 / k;
@@ -154,7 +187,7 @@ class Pane {
     const box = (color, s) => [el('i', {style: 'background:' + color}), s], parts = [];
     if (look.mode === 'changed' || look.count)
       for (const how of Object.keys(CHANGE)) if (how !== 'removed' || this.removed.size) parts.push(...box(CHANGE[how], how));
-    if (METRICS.includes(look.mode)) parts.unshift(METRIC_NAMES[look.mode], ' 0', ...HEAT.flatMap(c => box(c, '')), figure(look.mode, this.most || 0));
+    if (METRICS.includes(look.mode)) parts.unshift(METRIC_NAMES[look.mode], ' 0 ', el('span', {className: 'heat'}, HEAT.map(c => el('i', {style: 'background:' + c}))), ' ', figure(look.mode, this.most || 0));
     this.legend.replaceChildren(...parts);
     this.legend.hidden = !parts.length;
   }
@@ -177,9 +210,8 @@ class Pane {
     return best;
   }
   zoom(f, px, py) {
-    const v = this.view, k = Math.min(4, Math.max(0.003, v.k * f));
-    v.x = px - (px - v.x) * k / v.k, v.y = py - (py - v.y) * k / v.k, v.k = k;
-    this.app.moved(this);
+    const g = Math.min(4, Math.max(0.003, this.view.k * f)) / this.view.k;
+    this.app.shift(this, px - px * g, py - py * g, g);
   }
   listen() {
     let drag = null;
@@ -191,15 +223,14 @@ class Pane {
       const dx = e.clientX - drag.x, dy = e.clientY - drag.y;
       if (Math.abs(dx) + Math.abs(dy) > 3) drag.moved = true;
       if (!drag.moved) return;
-      this.view.x += dx, this.view.y += dy, drag.x = e.clientX, drag.y = e.clientY;
-      this.app.moved(this);
+      drag.x = e.clientX, drag.y = e.clientY;
+      this.app.shift(this, dx, dy);
     });
     c.addEventListener('pointerup', e => { if (drag && !drag.moved) this.app.select(this, this.at(...at(e))); drag = null; });
     c.addEventListener('dblclick', e => { const n = this.at(...at(e)); if (n) e.shiftKey ? this.app.goInto(this, n) : this.app.toggle(this, n); });
     const jump = e => {
-      const r = this.map.getBoundingClientRect(), m = this.mapView, [w, h] = this.size();
-      this.view.x = w / 2 - this.view.k * (e.clientX - r.left - m.x) / m.k, this.view.y = h / 2 - this.view.k * (e.clientY - r.top - m.y) / m.k;
-      this.app.moved(this);
+      const r = this.map.getBoundingClientRect(), m = this.mapView, [w, h] = this.size(), v = this.view;
+      this.app.shift(this, w / 2 - v.k * (e.clientX - r.left - m.x) / m.k - v.x, h / 2 - v.k * (e.clientY - r.top - m.y) / m.k - v.y);
     };
     this.map.addEventListener('pointerdown', jump);
     this.map.addEventListener('pointermove', e => { if (e.buttons) jump(e); });
@@ -208,7 +239,7 @@ class Pane {
 
 class App {
   constructor() {
-    this.mode = 'op', this.minimap = true, this.results = null, this.both = false;
+    this.mode = 'op', this.minimap = true, this.results = null, this.query = '', this.both = false;
     this.dark = window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches;
     const roots = document.querySelectorAll('.pane');
     this.panes = [new Pane(this, roots[0]), new Pane(this, roots[1])];
@@ -221,7 +252,7 @@ class App {
     this.versionChanged();
     if (D.focus && this.pane.version.has(D.focus - 1)) this.reveal(this.pane, D.focus - 1);
     fillPanel(this, this.pane);
-    addEventListener('resize', () => this.shown().forEach(p => p.redraw()));
+    addEventListener('resize', () => this.shown().forEach(p => { if (p.fitted) p.fit(); p.redraw(); }));
     addEventListener('keydown', e => this.keydown(e));
   }
   shown() { return this.both ? this.panes : [this.panes[0]]; }
@@ -230,13 +261,22 @@ class App {
 
   // ---- acting on a pane; side by side the other one follows
   follow(pane, act) { act(pane); if (this.both) act(this.other(pane)); }
-  moved(pane) { if (this.both) this.other(pane).view = {...pane.view}, this.other(pane).redraw(); pane.redraw(); }
+  // Moves and zooms what is shown, in both panes: a point p of the window goes to f p + (x, y).
+  shift(pane, x, y, f = 1) {
+    for (const p of this.shown()) {
+      const v = p.view;
+      p.view = {k: f * v.k, x: f * v.x + x, y: f * v.y + y}, p.fitted = false;
+      p.redraw();
+    }
+  }
+  fit() { this.shown().forEach(p => { p.fit(); p.redraw(); }); }
   select(pane, node) {
     this.results = null;
     pane.selected = node, pane.redraw();
     if (this.both && node) {
       const o = this.other(pane);
       o.selected = o.byKey.get(node.key) || (node.id !== undefined && o.byId.get(pane.changes.was && pane.changes.was.get(node.id))) || null;
+      if (o.selected && !o.selected.inner && !o.sees(o.selected)) o.center(o.selected);
       o.redraw();
     }
     fillPanel(this, pane);
@@ -244,15 +284,17 @@ class App {
   canOpen(pane, n) { return n && (n.g !== undefined || (pane.version.has(n.id) && pane.version.inside(n.id).length > 0)); }
   toggle(pane, n) {
     if (!this.canOpen(pane, n)) return;
-    const t0 = performance.now(), x = n.ax + n.w / 2, y = n.ay, v = pane.view, px = x * v.k + v.x, py = y * v.k + v.y;
-    if (!pane.open.delete(n.key)) pane.open.add(n.key);
-    if (this.both) { const o = this.other(pane); pane.open.has(n.key) ? o.open.add(n.key) : o.open.delete(n.key); o.rebuild(false); }
-    pane.rebuild(false);
-    const now = pane.byKey.get(n.key);  // what was clicked stays where it was
-    if (now) v.x = px - (now.ax + now.w / 2) * v.k, v.y = py - now.ay * v.k;
-    if (now && now.inner) pane.comfort(now);
-    this.select(pane, now || null);
-    this.moved(pane);
+    const t0 = performance.now(), key = n.key, opens = !pane.open.has(key);
+    this.follow(pane, p => {
+      const at = m => [(m.ax + m.w / 2) * p.view.k + p.view.x, m.ay * p.view.k + p.view.y], before = p.byKey.get(key), from = before && at(before);
+      opens ? p.open.add(key) : p.open.delete(key);
+      p.rebuild(false);
+      const now = p.byKey.get(key);
+      if (now && from) { const to = at(now); p.view.x += from[0] - to[0], p.view.y += from[1] - to[1]; }  // what was clicked stays where it was
+      if (now && now.inner) p.comfort(now);
+      p.fitted = false;
+    });
+    this.select(pane, pane.byKey.get(key) || null);
     pane.draw();
     this.openMs = performance.now() - t0;
   }
@@ -274,7 +316,7 @@ class App {
   reveal(pane, id) {
     const v = pane.version;
     if (!v.has(id)) return;
-    const drawn = v.drawn(id), target = drawn >= 0 ? drawn : (v.usersOf(id).map(u => v.drawn(u)).find(u => u >= 0) ?? -1);
+    const target = v.standsFor(id);
     if (target < 0) return;
     if (!pane.byId.has(target)) {
       const place = [], chain = v.chain(target);
@@ -294,16 +336,10 @@ class App {
       }
       this.follow(pane, p => { p.place = place.slice(); p.rebuild(true); });
     }
-    const keep = this.results, n = pane.byId.get(target);
+    const n = pane.byId.get(target);
     this.select(pane, n || null);
-    if (n) {
-      const [w, h] = pane.size(), view = pane.view;
-      if (view.k < 0.45) view.k = 0.8;
-      view.x = w / 2 - view.k * (n.ax + n.w / 2), view.y = h / 2 - view.k * (n.ay + n.h / 2);
-      this.moved(pane);
-    }
-    this.results = keep && this.keepResults ? keep : null;
-    if (target !== id) { pane.selected = n; fillPanel(this, pane); document.getElementById('panel').replaceChildren(), showInstr(this, pane, id, document.getElementById('panel')); }
+    if (n) pane.center(n);
+    if (target !== id) fillPanel(this, pane, id);
   }
   revealIn(pane, at, id) {
     const p = this.both && this.other(pane).version.at === at ? this.other(pane) : pane;
@@ -318,8 +354,7 @@ class App {
     pane.setVersion(at);
     if (this.both) this.compareBoth();
     this.results = null;
-    pane.rebuild(false);
-    if (this.both) this.other(pane).rebuild(false);
+    this.follow(pane, p => p.rebuild(p.fitted));
     this.versionChanged();
     fillPanel(this, pane);
     pane.draw();
@@ -366,7 +401,7 @@ class App {
     id('earlier').addEventListener('click', () => this.setVersion(this.pane, this.pane.version.at - 1));
     id('later').addEventListener('click', () => this.setVersion(this.pane, this.pane.version.at + 1));
     id('both').addEventListener('click', () => this.setBoth(!this.both));
-    id('fit').addEventListener('click', () => { this.pane.fit(); this.moved(this.pane); });
+    id('fit').addEventListener('click', () => this.fit());
     id('dark').addEventListener('click', () => this.setDark(!this.dark));
     id('svg').addEventListener('click', () => this.save(new Blob([this.svg()], {type: 'image/svg+xml'}), 'svg'));
     id('png').addEventListener('click', () => this.pane.canvas.toBlob(b => this.save(b, 'png')));
@@ -374,16 +409,23 @@ class App {
     const search = id('search');
     search.addEventListener('input', () => this.search(search.value));
     search.addEventListener('keydown', e => {
-      if (e.key === 'Enter' && this.results && this.results.length) { this.reveal(this.pane, this.results[0]); this.pane.root.focus(); }
-      if (e.key === 'Escape') { search.value = '', this.results = null, search.blur(), fillPanel(this, this.pane); }
+      if (e.key === 'Enter' && this.results && this.results.length) { this.reveal(this.pane, this.results[0]); search.blur(); this.pane.root.focus(); }
+      if (e.key === 'Escape') { search.value = '', this.search(''), search.blur(); }
       e.stopPropagation();
     });
   }
   search(query) {
     const t0 = performance.now();
-    this.results = query.trim() ? search(this.pane.version, query) : null;
+    this.query = query.trim();
+    this.results = this.query ? this.pane.found().ids : null;
     fillPanel(this, this.pane);
+    this.shown().forEach(p => p.redraw());
     this.searchMs = performance.now() - t0;
+  }
+  // The next result of the search, or the one before (by = -1), from the one that the panel shows.
+  nextResult(by) {
+    const p = this.pane, ids = p.found() ? p.found().ids : [];
+    if (ids.length) this.reveal(p, ids[(Math.max(ids.indexOf(this.showing), by > 0 ? -1 : 0) + by + ids.length) % ids.length]);
   }
   setMode(m) { this.mode = m, document.getElementById('mode').value = m; this.shown().forEach(p => p.redraw()); fillPanel(this, this.pane); }
   setDark(on) { this.dark = on; document.documentElement.classList.toggle('dark', on); this.shown().forEach(p => p.flat && p.redraw()); }
@@ -402,7 +444,7 @@ class App {
   // ---- keys
   step(pane, dx, dy) {
     const n = pane.selected;
-    if (!n) { pane.view.x -= 60 * dx, pane.view.y -= 60 * dy; return this.moved(pane); }
+    if (!n) return this.shift(pane, -60 * dx, -60 * dy);
     const cx = n.ax + n.w / 2, cy = n.ay + n.h / 2;
     let best = null, least = Infinity;
     for (const e of pane.flat.items) if (e.edge && dy) {
@@ -415,9 +457,7 @@ class App {
     }
     if (!best) return;
     this.select(pane, best);
-    const [w, h] = pane.size(), v = pane.view, px = best.ax * v.k + v.x, py = best.ay * v.k + v.y;
-    if (px < 20 || py < 40 || px + best.w * v.k > w - 20 || py + best.h * v.k > h - 20)
-      v.x = w / 2 - v.k * (best.ax + best.w / 2), v.y = h / 2 - v.k * (best.ay + best.h / 2), this.moved(pane);
+    if (!pane.sees(best)) pane.center(best);
   }
   keydown(e) {
     if (e.ctrlKey || e.metaKey || e.altKey || /INPUT|SELECT/.test(e.target.tagName) || document.getElementById('keys').open) return;
@@ -428,7 +468,7 @@ class App {
       s: () => D.versions.length > 1 && this.setBoth(!this.both), d: () => this.setDark(!this.dark),
       c: () => this.setMode(modes[(modes.indexOf(this.mode) + 1) % modes.length]),
       m: () => { this.minimap = !this.minimap; this.shown().forEach(q => q.redraw()); },
-      '0': () => { p.fit(); this.moved(p); }, '+': () => p.zoom(1.25, w / 2, h / 2), '=': () => p.zoom(1.25, w / 2, h / 2), '-': () => p.zoom(0.8, w / 2, h / 2),
+      '0': () => this.fit(), n: () => this.nextResult(1), N: () => this.nextResult(-1), '+': () => p.zoom(1.25, w / 2, h / 2), '=': () => p.zoom(1.25, w / 2, h / 2), '-': () => p.zoom(0.8, w / 2, h / 2),
       Enter: () => this.toggle(p, p.selected), i: () => this.goInto(p, p.selected),
       Backspace: () => this.goOut(p), u: () => this.goOut(p), o: () => this.openAll(p), x: () => this.closeAll(p),
       Escape: () => this.select(p, null),

@@ -137,6 +137,12 @@ class Version {
     return -1;
   }
 
+  // What is drawn for an instruction that has no box: for a constant the first of its users. -1: nothing.
+  standsFor(id) {
+    const d = this.drawn(id);
+    return d >= 0 ? d : this.usersOf(id).map(u => this.drawn(u)).find(u => u >= 0) ?? -1;
+  }
+
   // A figure of an instruction: its own, or that of the computations in it; of a group: the sum.
   value(id, metric) {
     const own = this.own(id, metric);
@@ -257,6 +263,7 @@ function search(version, query) {
 }
 
 // ---- numbers for people -------------------------------------------------------------------------
+const count = (n, what) => n.toLocaleString('en') + ' ' + what + (n === 1 ? '' : 's');
 function scaled(v, unit, step, prefixes) {
   let k = 0;
   while (v >= step && k < prefixes.length - 1) v /= step, k++;

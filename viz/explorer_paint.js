@@ -3,9 +3,9 @@
 const FONT = 'system-ui, Helvetica, Arial, sans-serif';
 const THEMES = {
   light: {back: '#ffffff', box: '#f5f7fa', box2: '#eceff4', line: '#90a4ae', edge: '#78909c', text: '#102027', dim: '#546e7a',
-          select: '#d32f2f', operand: '#d32f2f', user: '#1976d2', none: '#eceff1'},
+          select: '#d32f2f', operand: '#d32f2f', user: '#1976d2', none: '#eceff1', found: '#d500f9', onFound: '#ffffff'},
   dark: {back: '#14181d', box: '#1c222a', box2: '#232b35', line: '#546e7a', edge: '#78909c', text: '#eceff1', dim: '#90a4ae',
-         select: '#ff8a80', operand: '#ff8a80', user: '#82b1ff', none: '#37424c'},
+         select: '#ff8a80', operand: '#ff8a80', user: '#82b1ff', none: '#37424c', found: '#ea80fc', onFound: '#102027'},
 };
 // Green, yellow, blue and red as diff has them.
 const CHANGE = {added: '#43a047', changed: '#f9a825', moved: '#1e88e5', removed: '#e53935'};
@@ -95,7 +95,7 @@ class SvgPainter {
 }
 
 // ---- what a box looks like ----------------------------------------------------------------------
-// look: {theme, mode, most, state, memo, removed, selected, near, found}
+// look: {theme, mode, most, state, memo, removed, selected, near, found}; found: what the search found
 function paintOf(version, n, look) {
   const t = THEMES[look.theme];
   if (look.mode === 'changed') {
@@ -119,7 +119,7 @@ const KIND_OF_GROUP = ['', 'scope', 'part', 'parameters'];
 function linesOf(version, n) {
   if (n.g !== undefined) {
     const g = groupOf(n.g);
-    return [n.label, g.count + ' instruction' + (g.count === 1 ? '' : 's') + (g.kind === IS_PART ? ' · ' + rangeOf(version, g) : ''), ''];
+    return [n.label, count(g.count, 'instruction'), g.kind === IS_PART ? rangeOf(version, g, n.w - 10) : ''];
   }
   const op = version.op(n.id), inside = version.inside(n.id);
   const folded = version.operands(n.id).filter(o => version.drawn(o) < 0 || isParameterAside(version, o));
@@ -134,9 +134,9 @@ function isParameterAside(version, id) {
   const home = (version.homes(), version.home[id]);
   return home >= 0 && groupOf(home).kind === IS_PARAMETERS;
 }
-function rangeOf(version, g) {
+function rangeOf(version, g, most) {
   const first = g.children[0], last = g.children[g.children.length - 1];
-  const name = c => isGroup(c) ? S[D.groups[c - GROUP][1]] || '…' : version.name(c);
+  const name = c => cutMiddle(isGroup(c) ? S[D.groups[c - GROUP][1]] || '…' : version.name(c), most / 2 - 10, 9.5, false);
   return name(first) + ' … ' + name(last);
 }
 // "0.5" of a constant whose text is short, else its name.
@@ -148,11 +148,12 @@ function shortValue(version, id) {
 
 function drawNode(p, version, n, look, scale) {
   const t = THEMES[look.theme], [fill, line, font] = paintOf(version, n, look);
-  const x = n.ax, y = n.ay, w = n.w, h = n.h, selected = look.selected === n.key;
+  const x = n.ax, y = n.ay, w = n.w, h = n.h, selected = look.selected === n.key, group = n.g !== undefined;
   const near = n.id !== undefined && look.near.get(n.id);
   const how = n.id !== undefined && (look.state.get(n.id) || (look.removed.has(n.id) && 'removed'));
-  const border = selected ? t.select : near ? t[near] : how && look.mode !== 'changed' ? CHANGE[how] : line;
-  const thick = selected ? 3 : near || how ? 2.2 : 1;
+  const found = !look.found || n.inner ? 0 : group ? changedIn(version, n.g, look.found.drawn, look.found.memo) : changedAt(version, n.id, look.found.drawn, look.found.memo);
+  const border = selected ? t.select : found ? t.found : near ? t[near] : how && look.mode !== 'changed' ? CHANGE[how] : line;
+  const thick = selected || found ? 3 : near || how ? 2.2 : 1;
   if (n.inner) {
     const back = n.depth % 2 ? t.box2 : t.box;
     p.rect(x, y, w, h, back, border, Math.max(thick, 1), 6);
@@ -163,7 +164,6 @@ function drawNode(p, version, n, look, scale) {
     }
     return;
   }
-  const group = n.g !== undefined;
   if (group && scale * 3 >= 1) p.rect(x + 4, y + 4, w, h, fill, line, 1, 5);  // a pile: there is more below
   p.rect(x, y, w, h, fill, border, thick, group ? 5 : 3, version.op && !group && n.hub);
   if (scale * 11 < 4) return;
@@ -174,11 +174,14 @@ function drawNode(p, version, n, look, scale) {
   p.text(cutMiddle(second, most, 10, false), mid, top + 13.5, 10, font, false, 'center');
   if (third) p.text(cutMiddle(third, most, 9.5, false), mid, top + 26, 9.5, font, false, 'center');
   const inside = look.count && (group ? changedIn(version, n.g, look.state, look.memo) : n.id !== undefined && version.inside(n.id).length ? changedAt(version, n.id, look.state, look.memo) : 0);
-  if (inside) {
-    const s = '± ' + inside, bw = textWidth(s, 9, true) + 8;
-    p.rect(x + w - bw + 6, y - 7, bw, 14, CHANGE.changed, '', 0, 7);
-    p.text(s, x + w - bw / 2 + 6, y + 3.5, 9, '#102027', true, 'center');
-  }
+  if (inside) badge(p, '± ' + inside, x + w + 6, y, CHANGE.changed, '#102027');
+  if (found && (group || version.inside(n.id).length)) badge(p, found + ' found', x + w + 6, y + h, t.found, t.onFound);
+}
+// A few words on the border of a box; they end at x.
+function badge(p, s, x, y, fill, color) {
+  const w = textWidth(s, 9, true) + 8;
+  p.rect(x - w, y - 7, w, 14, fill, '', 0, 7);
+  p.text(s, x - w / 2, y + 3.5, 9, color, true, 'center');
 }
 
 function drawEdge(p, item, look, scale) {

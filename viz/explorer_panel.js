@@ -12,13 +12,13 @@ function linkTo(app, pane, id) {
   const v = pane.version;
   return el('a', {on: () => app.reveal(pane, id), title: v.text(id, 'shape')}, v.name(id));
 }
-function listOf(items, most, what) {
+function listOf(items, most) {
   const ul = el('ul');
   let shown = 0;
   const more = () => {
     for (const end = Math.min(items.length, shown + most); shown < end; shown++) ul.append(el('li', {}, items[shown]()));
     if (shown < items.length) {
-      const li = el('li', {}, el('a', {on: () => { li.remove(); more(); }}, `${items.length - shown} more ${what} …`));
+      const li = el('li', {}, el('a', {on: () => { li.remove(); more(); }}, `${(items.length - shown).toLocaleString('en')} more …`));
       ul.append(li);
     }
   };
@@ -67,7 +67,7 @@ function notesOf(app, pane, id) {
     if (step > version.at || !(related.has(instr) || related.has(other))) continue;
     out.push(() => [el('small', {}, '@' + D.versions[step].number + ' ' + S[pass] + (done ? ': ' : ' (declined): ')), S[text]]);
   }
-  return out.length ? [heading('why'), listOf(out, 30, 'notes')] : [];
+  return out.length ? [heading('why'), listOf(out, 30)] : [];
 }
 
 function provenanceOf(app, pane, id) {
@@ -76,7 +76,7 @@ function provenanceOf(app, pane, id) {
   const first = versionAt(0);
   const name = s => () => first.has(s) ? [el('a', {on: () => app.revealIn(pane, 0, s)}, first.name(s)), ' ', el('small', {}, first.op(s) + ' in version ' + D.versions[0].number)]
                                        : el('small', {}, 'an instruction of the loaded module');
-  return [heading('made from'), listOf(from.map(name), 20, 'sources')];
+  return [heading('made from'), listOf(from.map(name), 20)];
 }
 
 function showInstr(app, pane, id, panel) {
@@ -98,15 +98,15 @@ function showInstr(app, pane, id, panel) {
   for (const c of called) row('calls', enter(c));
   const operands = v.list(id, 'operands').filter(o => v.has(o)), users = v.usersOf(id), preds = v.list(id, 'preds').filter(o => v.has(o));
   panel.append(el('h2', {}, v.name(id)), el('pre', {}, v.line(id)), table, ...figuresOf(v, m => v.value(id, m)));
-  if (operands.length) panel.append(heading('operands'), listOf(operands.map(o => () => instrLine(app, pane, o)), 40, 'operands'));
-  if (users.length) panel.append(heading('users'), listOf(users.map(o => () => instrLine(app, pane, o)), 40, 'users'));
-  if (preds.length) panel.append(heading('after'), listOf(preds.map(o => () => instrLine(app, pane, o)), 40, 'instructions'));
+  if (operands.length) panel.append(heading('operands'), listOf(operands.map(o => () => instrLine(app, pane, o)), 40));
+  if (users.length) panel.append(heading('users'), listOf(users.map(o => () => instrLine(app, pane, o)), 40));
+  if (preds.length) panel.append(heading('after'), listOf(preds.map(o => () => instrLine(app, pane, o)), 40));
   panel.append(...provenanceOf(app, pane, id), ...notesOf(app, pane, id));
 }
 
 function showGroup(app, pane, node, panel) {
   const v = pane.version, g = groupOf(node.g);
-  panel.append(el('h2', {}, node.label), el('div', {}, `${g.count} instructions` + (KIND_OF_GROUP[g.kind] ? ', a ' + KIND_OF_GROUP[g.kind] : '')));
+  panel.append(el('h2', {}, node.label), el('div', {}, count(g.count, 'instruction') + (KIND_OF_GROUP[g.kind] ? ', a ' + KIND_OF_GROUP[g.kind] : '')));
   panel.append(el('p', {}, el('a', {on: () => app.toggle(pane, node)}, 'open or close'), ' · ', el('a', {on: () => app.goInto(pane, node)}, 'go into it')));
   panel.append(...figuresOf(v, m => v.groupValue(node.g, m)));
   const kinds = new Map(), stack = [node.g];
@@ -120,12 +120,12 @@ function showGroup(app, pane, node, panel) {
 // Without a selection: the version, what it changed, and what is largest by the chosen figure.
 function showVersion(app, pane, panel) {
   const v = pane.version, s = v.step;
-  panel.append(el('h2', {}, '@' + s.number + ' ' + S[s.label]), el('div', {}, `${v.count} instructions in ${v.comp.size} computations`));
+  panel.append(el('h2', {}, '@' + s.number + ' ' + S[s.label]), el('div', {}, `${count(v.count, 'instruction')} in ${count(v.comp.size, 'computation')}`));
   const by = {added: [], changed: [], moved: []};
   for (const [id, how] of pane.changes.state) by[how].push(id);
   const since = pane.against !== null ? ' since @' + D.versions[pane.against].number : '';
   for (const how of ['added', 'changed', 'moved'])
-    if (by[how].length) panel.append(heading(`${by[how].length} ${how}${since}`), listOf(by[how].map(id => () => [el('span', {className: 'tag', style: 'background:' + CHANGE[how]}), instrLine(app, pane, id)].flat()), 25, how));
+    if (by[how].length) panel.append(heading(`${by[how].length} ${how}${since}`), listOf(by[how].map(id => () => [el('span', {className: 'tag', style: 'background:' + CHANGE[how]}), instrLine(app, pane, id)].flat()), 25));
   const gone = pane.changes.removed;
   if (gone && gone.size && pane.against !== null) {
     const old = versionAt(pane.against);
@@ -136,22 +136,31 @@ function showVersion(app, pane, panel) {
     const ids = [];
     for (const k of v.record) if (k >= 0 && I[m][k]) ids.push(I.id[k]);
     ids.sort((a, b) => v.own(b, m) - v.own(a, m) || a - b);
-    if (ids.length) panel.append(heading('most ' + METRIC_NAMES[m]), listOf(ids.slice(0, 200).map(id => () => [figure(m, v.own(id, m)), ' ', instrLine(app, pane, id)].flat()), 20, 'instructions'));
+    if (ids.length) panel.append(heading('most ' + METRIC_NAMES[m]), listOf(ids.slice(0, 200).map(id => () => [figure(m, v.own(id, m)), ' ', instrLine(app, pane, id)].flat()), 20));
   }
 }
 
 function showResults(app, pane, results, panel, ms) {
-  panel.append(el('h2', {}, `${results.length} found`), el('small', {}, `in version @${pane.version.step.number}`));
-  panel.append(listOf(results.map(id => () => instrLine(app, pane, id)), 100, 'results'));
+  panel.append(el('h2', {}, `${results.length.toLocaleString('en')} found`), el('div', {}, el('small', {}, `in version @${pane.version.step.number}; n and N go from one to the next`)));
+  panel.append(listOf(results.map(id => () => instrLine(app, pane, id)), 100));
 }
 
-function fillPanel(app, pane) {
-  const panel = document.getElementById('panel');
+// "3 of 51 found" above an instruction that the search found, with ways to the others.
+function showPlace(app, pane, id, panel) {
+  const ids = pane.found() ? pane.found().ids : [], k = ids.indexOf(id);
+  if (k < 0) return;
+  panel.append(el('div', {className: 'found'}, el('a', {on: () => app.nextResult(-1), title: 'N'}, '‹ before'), ` ${(k + 1).toLocaleString('en')} of `,
+                  el('a', {on: () => app.search(app.query), title: 'all of them'}, ids.length.toLocaleString('en') + ' found'), ' ', el('a', {on: () => app.nextResult(1), title: 'n'}, 'next ›')));
+}
+
+// id: of an instruction that has no box of its own.
+function fillPanel(app, pane, id = -1) {
+  const panel = document.getElementById('panel'), n = pane.selected;
   panel.replaceChildren();
   panel.scrollTop = 0;
-  const n = pane.selected;
+  app.showing = id >= 0 ? id : n && n.g === undefined && pane.version.has(n.id) ? n.id : -1;
   if (app.results) showResults(app, pane, app.results, panel);
+  else if (app.showing >= 0) showPlace(app, pane, app.showing, panel), showInstr(app, pane, app.showing, panel);
   else if (n && n.g !== undefined) showGroup(app, pane, n, panel);
-  else if (n && pane.version.has(n.id)) showInstr(app, pane, n.id, panel);
   else showVersion(app, pane, panel);
 }

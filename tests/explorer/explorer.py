@@ -79,6 +79,9 @@ def behaviour(b, hlosh, folder, shots):
     nodes = "app.pane.flat.nodes.map(n => n.label || app.pane.version.name(n.id))"
     check("opens at the last version", b.eval("app.pane.version.step.current"))
     b.eval("app.setVersion(app.pane, 0)")
+    fits = "[app.pane.fitted, app.pane.whole(), app.pane.map.hidden]"
+    frames(b)
+    check("another version is shown whole too, and needs no minimap", b.eval(fits) == [True, True, True], b.eval(fits))
     check("the entry shows the layers, the loop and no constant",
           b.eval(nodes) == ["x", "jit(f)/model/layer_0/attn", "jit(f)/model/layer_1/attn", "jit(f)/model/layer_2/attn",
                             "jit(f)/model/layer_3/attn", "init", "loop", "sum"], b.eval(nodes))
@@ -99,13 +102,26 @@ def behaviour(b, hlosh, folder, shots):
     shot(b, shots, "opened")
     b.eval("app.toggle(app.pane, app.pane.flat.nodes.find(n => n.id !== undefined && app.pane.version.name(n.id) === 'loop'))")
     check("a loop opens to its two computations", b.eval("app.pane.flat.items.filter(i => i.title).map(i => i.title).sort()") == ["body", "cond"])
-    b.eval("app.closeAll(app.pane)"), frames(b)
+    b.eval("app.closeAll(app.pane), app.pane.zoom(3, 100, 100), app.pane.zoom(1 / 2, 0, 0)"), frames(b)
+    seen = b.eval("({...app.pane.view})")
+    b.eval("app.setVersion(app.pane, 1), app.setVersion(app.pane, 0)")
+    check("what was moved stays as it was moved, over versions", b.eval("({...app.pane.view})") == seen and not b.eval("app.pane.fitted"))
+    b.key("0"), frames(b)
     # search
     b.eval("document.getElementById('search').focus()")
     b.call("Input.insertText", text="op:tanh layer_2"), frames(b)
     check("search: operation and scope", b.eval("app.results.length") == 7, b.eval("app.results && app.results.length"))
     b.key("Enter"), frames(b)
     check("Enter goes into the group", b.eval("app.pane.place.map(c => c.label).filter(x => x)") == ["jit(f)/model/layer_2/attn"])
+    check("no emptiness beside what is found", b.eval("app.pane.view.y + app.pane.view.k * app.pane.scene.h <= app.pane.size()[1] || app.pane.view.y <= 41"))
+    check("the panel says which result it is", b.eval("document.querySelector('#panel .found').textContent") == "‹ before 1 of 7 found next ›", b.eval("document.querySelector('#panel .found').textContent"))
+    b.key("n"), b.key("n"), frames(b)
+    check("n is the next result", b.eval("document.querySelector('#panel h2').textContent") == "l2_11", b.eval("document.querySelector('#panel h2').textContent"))
+    b.key("N"), b.key("N"), b.key("N"), frames(b)
+    check("N the one before, around the end", "7 of 7" in b.eval("document.querySelector('#panel .found').textContent"))
+    b.key("N"), b.key("N"), b.key("N"), b.key("N"), b.key("N"), b.key("N"), frames(b)
+    framed = "(() => { const f = app.pane.look().found, v = app.pane.version; return app.pane.flat.nodes.map(n => n.g !== undefined ? changedIn(v, n.g, f.drawn, f.memo) : changedAt(v, n.id, f.drawn, f.memo)) })()"
+    check("what is found has a frame", sum(b.eval(framed)) == 7, b.eval(framed))
     check("the panel has the text", "tanh(" in b.eval("document.querySelector('#panel pre').textContent"))
     check("the panel has the source line", "model.py:13" in b.eval("document.getElementById('panel').textContent"))
     for query, n in (("src:model.py:12", 4), ("shape:s32", 11), ("l3_29", 1), ("nothing_like_it", 0)):
@@ -115,11 +131,19 @@ def behaviour(b, hlosh, folder, shots):
     # keys
     b.key("u"), frames(b)
     check("u goes out", b.eval("app.pane.place.length") == 1)
+    check("a closed group counts what is found in it", b.eval(framed) == [0, 0, 0, 7, 0, 0, 0, 0], b.eval(framed))
+    shot(b, shots, "found")
+    b.eval("app.search('')"), frames(b)
+    check("an empty search finds nothing", b.eval("app.pane.look().found") is None)
     b.key("]"), frames(b)
     check("] is the next version", b.eval("app.pane.version.at") == 1)
     b.key("s"), frames(b)
     check("s shows two versions", b.eval("app.shown().map(p => p.version.at)") == [0, 1], b.eval("app.shown().map(p => p.version.at)"))
     shot(b, shots, "side-by-side")
+    moved = "app.shown().map(p => [Math.round(p.view.x), Math.round(p.view.y), p.view.k.toPrecision(4)])"
+    was = b.eval(moved)
+    b.eval("app.shift(app.pane, 30, -20)"), frames(b)
+    check("the other pane moves by as much", b.eval(moved) == [[x + 30, y - 20, k] for x, y, k in was], b.eval(moved))
     b.key("s"), b.key("d"), b.key("c"), frames(b)
     check("d and c: dark, by the next figure", b.eval("document.documentElement.classList.contains('dark') && app.mode") == "estimated")
     shot(b, shots, "dark")
@@ -216,7 +240,7 @@ def main():
     p.add_argument("--scale", type=float, default=1)
     a = p.parse_args()
     if not Browser.find():
-        print("no chromium")
+        print("no chromium; scripts/deps.sh --install chromium fetches it")
         return 77
     with tempfile.TemporaryDirectory() as folder:
         b = Browser()
