@@ -1,7 +1,8 @@
 // module.c — LLVM modules of kernels: building them, passes, PTX.
 //
-// A few kernels are a module; modules are made on threads (llvm/modules.c). PTX is text, so the files of several modules are one file when the header of all but the first is left
-// out; names of globals carry the kernel's name.
+// A few kernels are a module; modules are made on threads (llvm/modules.c). PTX is text, so the
+// files of several modules are one file when the header of all but the first is left out; names of
+// globals carry the kernel's name.
 #include "backends/emit/gpu/module.h"
 
 #include "backends/emit/gpu/code.h"
