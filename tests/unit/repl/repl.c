@@ -388,11 +388,11 @@ static void survives_nonsense(void **state) {
   for (int round = 0; round < 3000; round++) {
     const repl_command *c = &repl_commands[(u32)rand_r(&seed) % repl_command_count];
     // Commands that leave this process or its folder, or take long, have tests of their own.
-    static const char *const not_here[] = {"!",        "quit",     "exit",    "source",    "report",
-                                           "replay",   "save",     "plot",    "load",      "time",
-                                           "check",    "run",      "compile", "dump",      "inputs",
-                                           "close",    "speedup",  "profile", "calibrate", "versus",
-                                           "roofline", "timeline", "trace",   "flame",     "noise"};
+    static const char *const not_here[] = {
+        "!",        "quit",  "exit",    "source",  "report",    "replay",  "save",
+        "plot",     "load",  "time",    "check",   "run",       "compile", "dump",
+        "inputs",   "close", "speedup", "profile", "calibrate", "versus",  "roofline",
+        "timeline", "trace", "flame",   "noise",   "explore"};
     bool skip = false;
     for (size_t k = 0; k < HS_COUNT(not_here); k++) skip |= strcmp(not_here[k], c->name) == 0;
     if (skip) continue;
