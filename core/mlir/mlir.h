@@ -42,6 +42,10 @@ enum {
   HLO_STABLEHLO_NEWEST = 121
 };
 hs_status hlo_mlir_write(const hlo_module *, u32 version, hs_buf *);
+// Appends such an artifact as jax.export's serialize() writes it: a function of a tuple of arrays.
+// E_NO_STABLEHLO also for arguments and results that JAX has no arrays for, and for modules of
+// several devices.
+hs_status hlo_jax_export_write(const hlo_module *, u32 version, hs_buf *);
 // "1.17.0", "1.17" as such a number; E_USAGE for others.
 hs_status hlo_mlir_version(hs_str, u32 *out);
 

@@ -417,11 +417,11 @@ static bool ends_in(const char *name, const char *with) {
   return n > w && strcmp(name + n - w, with) == 0;
 }
 
-static hs_status put_artifact(repl_cmd *c, const hlo_module *m, hs_buf *b) {
+static hs_status put_artifact(repl_cmd *c, const hlo_module *m, bool exported, hs_buf *b) {
   const char *version = repl_flag(c, "--stablehlo");
   u32 v = HLO_STABLEHLO_USUAL;
   if (version) HS_TRY(hlo_mlir_version(hs_str_of(version), &v));
-  return hlo_mlir_write(m, v, b);
+  return exported ? hlo_jax_export_write(m, v, b) : hlo_mlir_write(m, v, b);
 }
 
 // Protos and StableHLO by the ending of the name, anything else as HLO text.
@@ -439,7 +439,8 @@ static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, h
     return HS_GOOD;
   }
   if (ends_in(path, ".mlir")) return hlo_mlir_print(m, b);
-  if (ends_in(path, ".mlirbc")) return put_artifact(c, m, b);
+  if (ends_in(path, ".mlirbc")) return put_artifact(c, m, false, b);
+  if (ends_in(path, ".exported")) return put_artifact(c, m, true, b);
   hlo_print_options o = repl_flag(c, "--short") ? hlo_print_short_parsable() : hlo_print_full();
   o.print_large_constants = true;
   hlo_print_module(b, m, &o);

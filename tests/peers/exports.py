@@ -2,7 +2,8 @@
 
 usage: exports.py HLOSH
 Each program is exported. hlosh must load the serialized Exported, the portable artifact in it and the text, and print the same of
-all three but for names, which the text leaves out. Prints "FAIL ..." or "SKIP NAME: why" and last "exports: P/T"; ends with 77 where
+all three but for names, which the text leaves out. What hlosh saves as an Exported must be one to JAX, of the same arrays, that computes
+what the program does. Prints "FAIL ..." or "SKIP NAME: why" and last "exports: P/T"; ends with 77 where
 jax is missing.
 """
 import os
@@ -15,6 +16,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 try:
     import jax
     import jax.numpy as jnp
+    import numpy as np
     from jax import export
 except ImportError as error:
     print("SKIP no jax:", error)
@@ -72,8 +74,11 @@ def models():
         yield name + "'s gradient", jax.jit(jax.grad(loss)), (weights, x)
 
 
-def printed(hlosh, path):
-    done = subprocess.run([hlosh, "--no-rc", path, "-c", "verify; print --canonical --with=print_large_constants --without=print_metadata"], capture_output=True, text=True, timeout=120)
+PRINT = "verify; print --canonical --with=print_large_constants --without=print_metadata"
+
+
+def printed(hlosh, path, commands=PRINT):
+    done = subprocess.run([hlosh, "--no-rc", path, "-c", commands], capture_output=True, text=True, timeout=120)
     if done.returncode:
         raise RuntimeError(done.stderr[:500])
     return done.stdout
@@ -92,7 +97,24 @@ def one(hlosh, folder, f, args):
         if texts[form] != texts["text"]:
             line = next((a, b) for a, b in zip(texts[form].split("\n"), texts["text"].split("\n")) if a != b)
             return "%s: %.120s, but text: %.120s" % ((form,) + line)
-    return None
+    return saved(hlosh, folder, exported)
+
+
+def saved(hlosh, folder, exported):
+    path = os.path.join(folder, "module.exported")
+    printed(hlosh, os.path.join(folder, "module.artifact"), "save " + path)
+    with open(path, "rb") as file:
+        ours = export.deserialize(bytearray(file.read()))
+    # weights and arguments that a program does not use are none of its artifact's
+    kept = tuple(exported.in_avals[k] for k in exported.module_kept_var_idx)
+    if ours.in_avals != kept or ours.out_avals != exported.out_avals:
+        return "saved: %s -> %s" % (ours.in_avals, ours.out_avals)
+    some = np.random.default_rng(0)
+    args = [jnp.asarray(some.integers(0, 2, a.shape) if a.dtype.kind == "i" else some.normal(size=a.shape), a.dtype) for a in exported.in_avals]
+    want = exported.call(*jax.tree.unflatten(exported.in_tree, args)[0])
+    got = ours.call(*(args[k] for k in exported.module_kept_var_idx))
+    far = [k for k, (a, b) in enumerate(zip(jax.tree.leaves(want), jax.tree.leaves(got))) if not np.allclose(np.asarray(a, np.float64), np.asarray(b, np.float64), 1e-5, 1e-5, equal_nan=True)]
+    return "saved: results %s differ" % far if far else None
 
 
 def main(hlosh):

@@ -332,6 +332,56 @@ static void test_shardy(void **state) {
           "frontend_attributes={xla.sdy.sharding=\"#sdy.sharding<@one, []>\"}\n");
 }
 
+// What jax.export.deserialize reads is told by its content, and is the module that was written.
+static void test_exported(void **state) {
+  (void)state;
+  static const struct {
+    const char *header, *entry, *error;
+  } rows[] = {
+      {"", "ROOT Arg_0 = f32[4] parameter(0)", NULL},
+      {"",
+       "Arg_0 = f32[] parameter(0)\n Arg_1 = bf16[2,3] parameter(1)\n"
+       " ROOT t = (bf16[2,3], f32[]) tuple(Arg_1, Arg_0)",
+       NULL},
+      {"", "ROOT t = () tuple()", NULL},
+      {"", "ROOT a = (f32[4]) parameter(0)",
+       "m takes or returns (f32[4]), which JAX has no array for"},
+      {"", "ROOT a = s2[4] parameter(0)", "m takes or returns s2[4], which JAX has no array for"},
+      {", num_partitions=2", "ROOT a = f32[4] parameter(0)",
+       "m is for several devices, whose shardings jax.export keeps"},
+  };
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    hlo_ctx *ctx = hlo_ctx_new();
+    hlo_module *m = NULL, *again = NULL;
+    hs_buf b = {0}, one = {0}, two = {0};
+    hs_str artifact;
+    const hlo_parse_options o = {.as_written = true};
+    char *text = hs_format("HloModule m%s\nENTRY main { %s }\n", rows[k].header, rows[k].entry);
+    assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
+    hs_status s = hlo_jax_export_write(m, HLO_STABLEHLO_USUAL, &b);
+    if (rows[k].error) {
+      assert_string_equal(hs_code_text(s.err->code), "E0112");
+      assert_string_equal(s.err->message, rows[k].error);
+      assert_int_equal(b.n, 0);
+      hs_status_drop(s);
+    } else {
+      assert_true(hs_ok(s));
+      assert_true(hlo_is_jax_export(b.p, b.n, &artifact));
+      assert_true(hs_ok(hlo_jax_export_check(b.p, b.n)));
+      assert_true(hs_ok(hlo_mlir_read(ctx, artifact.p, artifact.n, &o, &again)));
+      assert_true(hs_ok(hlo_mlir_print(m, &one)) && hs_ok(hlo_mlir_print(again, &two)));
+      assert_string_equal(hs_buf_cstr(&one), hs_buf_cstr(&two));
+    }
+    hs_buf_free(&b);
+    hs_buf_free(&one);
+    hs_buf_free(&two);
+    hlo_module_free(m);
+    hlo_module_free(again);
+    hlo_ctx_free(ctx);
+    hs_free(text);
+  }
+}
+
 // Printed, read back as written, and printed again: the same text.
 static void test_print(void **state) {
   (void)state;
@@ -506,15 +556,25 @@ static void test_chlo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
-      cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
-      cmocka_unit_test(test_approx_top_k),    cmocka_unit_test(test_foreign),
-      cmocka_unit_test(test_print),           cmocka_unit_test(test_dot_algorithm),
-      cmocka_unit_test(test_folding),         cmocka_unit_test(test_shardy),
-      cmocka_unit_test(test_dynamic),         cmocka_unit_test(test_composite),
-      cmocka_unit_test(test_artifact),        cmocka_unit_test(test_check),
-      cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),
+      cmocka_unit_test(test_broadcasts),
+      cmocka_unit_test(test_while),
+      cmocka_unit_test(test_unused),
+      cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_empty_arguments),
+      cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_approx_top_k),
+      cmocka_unit_test(test_foreign),
+      cmocka_unit_test(test_exported),
+      cmocka_unit_test(test_print),
+      cmocka_unit_test(test_dot_algorithm),
+      cmocka_unit_test(test_folding),
+      cmocka_unit_test(test_shardy),
+      cmocka_unit_test(test_dynamic),
+      cmocka_unit_test(test_composite),
+      cmocka_unit_test(test_artifact),
+      cmocka_unit_test(test_check),
+      cmocka_unit_test(test_queues),
+      cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
