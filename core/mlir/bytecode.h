@@ -12,6 +12,7 @@
 // size of the file. Positions of errors are bytes.
 //
 //   bytecode.c       sections and tables
+//   bytecode_names.c the numbers of bytecode.def
 //   bytecode_type.c  types to text, and to shapes
 //   bytecode_attr.c  attributes to text
 //   bytecode_ir.c    operations to the tree
@@ -74,6 +75,35 @@ bool bc_index(mlir_bc *, bc_at *, u32 n, const char *what, u32 *out);
 bool bc_string(mlir_bc *, bc_at *, hs_str *out);
 bool bc_section(mlir_bc *, bc_at *, u8 *id, bc_at *out);
 enum { BC_SECTION_IR = 4 };
+
+// ---- bytecode_names.c ---------------------------------------------------------------------------
+typedef enum bc_kind {
+  BC_WORD,
+  BC_INTEGER,
+  BC_FUNCTION,
+  BC_COMPLEX,
+  BC_TENSOR,
+  BC_ENCODED,
+  BC_TUPLE,
+  BC_UNRANKED,
+  BC_QUANTIZED,
+  BC_PER_AXIS,
+  BC_BUFFER,
+  BC_FUTURE,
+} bc_kind;
+typedef struct bc_type_row {
+  const char *dialect;
+  u32 number;
+  bc_kind kind;
+  const char *text;  // of a WORD
+} bc_type_row;
+// NULL: there is none. By text only types without parameters are found.
+const bc_type_row *bc_type_numbered(hs_str dialect, u64 number);
+const bc_type_row *bc_type_named(hs_str dialect, hs_str text);
+// The value of an enumeration of vhlo, by the attribute's number; NULL. And the way back:
+// "comparison_direction" and "EQ" to both numbers; false.
+const char *bc_enum_text(u32 number, u64 value);
+bool bc_enum_named(hs_str mnemonic, hs_str text, u32 *number, u32 *value);
 
 // ---- bytecode_type.c ----------------------------------------------------------------------------
 bool bc_type(mlir_bc *, u32 index, mlir_typed *out);

@@ -62,15 +62,6 @@ static const row rows[] = {
 #undef BC_ATTR
 };
 
-static const struct {
-  u32 number, value;
-  const char *text;
-} enums[] = {
-#define BC_ENUM(number, value, text) {number, value, text},
-#include "core/mlir/bytecode.def"
-#undef BC_ENUM
-};
-
 static const row *row_of(mlir_bc *B, const bc_entry *e, bc_at *c) {
   static const row text = {.kind = TEXT}, foreign = {.kind = FOREIGN};
   hs_str dialect = B->dialects[e->dialect];
@@ -317,9 +308,8 @@ static bool put_enum(mlir_bc *B, bc_at *c, const row *r, hs_buf *out) {
   const char *at = c->p;
   u64 v;
   if (!bc_varint(B, c, &v)) return false;
-  for (size_t k = 0; k < HS_COUNT(enums); k++)
-    if (enums[k].number == r->number && enums[k].value == v)
-      return hs_buf_printf(out, "#stablehlo<%s %s>", r->text, enums[k].text), true;
+  const char *text = bc_enum_text(r->number, v);
+  if (text) return hs_buf_printf(out, "#stablehlo<%s %s>", r->text, text), true;
   return bc_bad(B, at, "value %llu of %s is not known", (unsigned long long)v, r->text);
 }
 

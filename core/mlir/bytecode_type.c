@@ -4,36 +4,6 @@
 
 #include "core/types/literal.h"
 
-typedef enum kind {
-  WORD,
-  INTEGER,
-  FUNCTION,
-  COMPLEX,
-  TENSOR,
-  ENCODED,
-  TUPLE,
-  UNRANKED,
-  QUANTIZED,
-  PER_AXIS,
-  BUFFER,
-  FUTURE,
-} kind;
-
-typedef struct row {
-  const char *dialect;
-  u32 number;
-  kind kind;
-  const char *text;
-} row;
-
-static const row rows[] = {
-#define BUILTIN "builtin"
-#define VHLO "vhlo"
-#define BC_TYPE(dialect, number, kind, text) {dialect, number, kind, text},
-#include "core/mlir/bytecode.def"
-#undef BC_TYPE
-};
-
 static bool put_type(mlir_bc *, hs_buf *, u32 index);
 
 static bool put_next(mlir_bc *B, bc_at *c, hs_buf *out) {
@@ -135,29 +105,29 @@ static bool put_encoded(mlir_bc *B, bc_at *c, hs_buf *out) {
   return hs_buf_putc(out, '>'), true;
 }
 
-static const row *row_of(mlir_bc *B, const bc_entry *e, bc_at *c) {
+static const bc_type_row *row_of(mlir_bc *B, const bc_entry *e, bc_at *c) {
   hs_str dialect = B->dialects[e->dialect];
   u64 number;
   if (!bc_varint(B, c, &number)) return NULL;
-  for (size_t k = 0; k < HS_COUNT(rows); k++)
-    if (rows[k].number == number && hs_str_eq(dialect, hs_str_of(rows[k].dialect))) return &rows[k];
-  bc_bad(B, e->at.p, "type %llu of dialect '%.*s' is not known", (unsigned long long)number,
-         (int)HS_MIN(dialect.n, 40u), dialect.p);
-  return NULL;
+  const bc_type_row *r = bc_type_numbered(dialect, number);
+  if (!r)
+    bc_bad(B, e->at.p, "type %llu of dialect '%.*s' is not known", (unsigned long long)number,
+           (int)HS_MIN(dialect.n, 40u), dialect.p);
+  return r;
 }
 
 static bool put_custom(mlir_bc *B, hs_buf *out, const bc_entry *e) {
   static const char *const open[] = {
-      [COMPLEX] = "complex<",   [TENSOR] = "tensor<", [TUPLE] = "tuple<",
-      [UNRANKED] = "tensor<*x", [BUFFER] = "memref<", [FUTURE] = "!stablehlo.future<"};
+      [BC_COMPLEX] = "complex<",   [BC_TENSOR] = "tensor<", [BC_TUPLE] = "tuple<",
+      [BC_UNRANKED] = "tensor<*x", [BC_BUFFER] = "memref<", [BC_FUTURE] = "!stablehlo.future<"};
   bc_at c = e->at;
-  const row *r = row_of(B, e, &c);
+  const bc_type_row *r = row_of(B, e, &c);
   u64 v;
   bool ok = true;
   if (!r) return false;
   switch (r->kind) {
-  case WORD: hs_buf_puts(out, r->text); return true;
-  case INTEGER:
+  case BC_WORD: hs_buf_puts(out, r->text); return true;
+  case BC_INTEGER:
     if (!bc_varint(B, &c, &v)) return false;
     hs_buf_printf(out, "%si%llu",
                   (v & 3) == 1   ? "s"
@@ -165,15 +135,15 @@ static bool put_custom(mlir_bc *B, hs_buf *out, const bc_entry *e) {
                                  : "",
                   (unsigned long long)(v >> 2));
     return true;
-  case FUNCTION: return put_function(B, &c, out);
-  case ENCODED: return put_encoded(B, &c, out);
-  case QUANTIZED: return put_quantized(B, &c, out, false);
-  case PER_AXIS: return put_quantized(B, &c, out, true);
+  case BC_FUNCTION: return put_function(B, &c, out);
+  case BC_ENCODED: return put_encoded(B, &c, out);
+  case BC_QUANTIZED: return put_quantized(B, &c, out, false);
+  case BC_PER_AXIS: return put_quantized(B, &c, out, true);
   default: break;
   }
   hs_buf_puts(out, open[r->kind]);
-  if (r->kind == TENSOR || r->kind == BUFFER) ok = put_dims(B, &c, out);
-  else if (r->kind == TUPLE || r->kind == FUTURE) ok = put_list(B, &c, out);
+  if (r->kind == BC_TENSOR || r->kind == BC_BUFFER) ok = put_dims(B, &c, out);
+  else if (r->kind == BC_TUPLE || r->kind == BC_FUTURE) ok = put_list(B, &c, out);
   else ok = put_next(B, &c, out);
   hs_buf_putc(out, '>');
   return ok;
@@ -226,8 +196,8 @@ bool bc_function_results(mlir_bc *B, u32 type, mlir_types *results) {
   const bc_entry *e = &B->types[type];
   bc_at c = e->at;
   u32 n, k;
-  const row *r = e->custom ? row_of(B, e, &c) : NULL;
-  if (!r || r->kind != FUNCTION)
+  const bc_type_row *r = e->custom ? row_of(B, e, &c) : NULL;
+  if (!r || r->kind != BC_FUNCTION)
     return bc_bad(B, e->at.p, "a function whose type is not a function's");
   if (!bc_count(B, &c, &n)) return false;
   while (n--)

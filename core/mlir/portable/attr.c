@@ -1,44 +1,10 @@
 // attr.c — types and attributes of portable artifacts, from their text. A list of integers is a
 // tensor there, a symbol a string, every dictionary VHLO's own; only what the module and the
 // operations carry along beside their attributes stays MLIR's.
+#include "core/mlir/bytecode.h"
 #include "core/mlir/portable/portable.h"
 
 #include "core/types/literal.h"
-
-// What bytecode.def says of types and enumerations, to be found by the text.
-typedef enum kind {
-  WORD,
-  INTEGER,
-  FUNCTION,
-  COMPLEX,
-  TENSOR,
-  ENCODED,
-  TUPLE,
-  UNRANKED,
-  QUANTIZED,
-  PER_AXIS,
-  BUFFER,
-  FUTURE,
-} kind;
-enum { BUILTIN = MP_BUILTIN, VHLO = MP_VHLO };
-static const struct {
-  u32 dialect, number;
-  kind kind;
-  const char *text;
-} types[] = {
-#define BC_TYPE(dialect, number, kind, text) {dialect, number, kind, text},
-#include "core/mlir/bytecode.def"
-#undef BC_TYPE
-};
-
-static const struct {
-  u32 number, value;
-  const char *text;
-} enums[] = {
-#define BC_ENUM(number, value, text) {number, value, text},
-#include "core/mlir/bytecode.def"
-#undef BC_ENUM
-};
 
 // Element types that came after version 0.9.
 static const struct {
@@ -104,15 +70,11 @@ static bool word_type(mlir_portable *W, mlir_span s, u32 *out) {
     if (hs_str_eq(s, hs_str_of(newer[k].text)) && W->version < newer[k].since)
       return mp_fail(W, "the type %s came with %u.%u", newer[k].text, newer[k].since / 100,
                      newer[k].since % 100);
-  for (size_t k = 0; k < HS_COUNT(types); k++) {
-    if (types[k].dialect != VHLO || types[k].kind != WORD ||
-        !hs_str_eq(s, hs_str_of(types[k].text)))
-      continue;
-    hs_buf b = {0};
-    mp_varint(&b, types[k].number);
-    return *out = type(W, &b), true;
-  }
-  return no_form(W, "the type", s);
+  const bc_type_row *r = bc_type_named(HS_STR("vhlo"), s);
+  if (!r) return no_form(W, "the type", s);
+  hs_buf b = {0};
+  mp_varint(&b, r->number);
+  return *out = type(W, &b), true;
 }
 
 // What stands between the first '<' and the last character.
@@ -368,25 +330,13 @@ static bool dense(mlir_portable *W, mlir_span s, u32 *out) {
 
 // #stablehlo<precision HIGH>
 static bool enumeration(mlir_portable *W, mlir_span s, u32 *out) {
-  static const struct {
-    u32 kind;
-    const char *name;
-  } kinds[] = {{V_DIRECTION, "comparison_direction"},
-               {V_COMPARE, "comparison_type"},
-               {V_FFT, "fft_type"},
-               {V_PRECISION, "precision"},
-               {V_ALGORITHM, "rng_algorithm"},
-               {V_DISTRIBUTION, "rng_distribution"},
-               {V_TRANSPOSE, "transpose"}};
-  mlir_span in = inside(s), value = mlir_enum_of(s);
-  for (size_t k = 0; k < HS_COUNT(kinds); k++) {
-    size_t n = strlen(kinds[k].name);
-    if (!begins(in, kinds[k].name) || in.n <= n || in.p[n] != ' ') continue;
-    for (size_t j = 0; j < HS_COUNT(enums); j++)
-      if (enums[j].number == kinds[k].kind && hs_str_eq(value, hs_str_of(enums[j].text)))
-        return *out = number_attr(W, kinds[k].kind, enums[j].value), true;
-  }
-  return no_form(W, "the attribute", s);
+  mlir_span mnemonic = inside(s);
+  u32 number, value;
+  const char *blank = memchr(mnemonic.p, ' ', mnemonic.n);
+  mnemonic.n = blank ? (size_t)(blank - mnemonic.p) : 0;
+  if (!bc_enum_named(mnemonic, mlir_enum_of(s), &number, &value))
+    return no_form(W, "the attribute", s);
+  return *out = number_attr(W, number, value), true;
 }
 
 static void put_path(hs_buf *b, hlo_ints v) {

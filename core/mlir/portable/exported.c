@@ -1,5 +1,5 @@
-// exported.c — a module as jax.export's Exported: a portable artifact in a flatbuffer that says how
-// it is called. core/mlir/exported.c reads it; jax.export.deserialize makes a function of it.
+// exported.c — a module as jax.export's Exported: a portable artifact in a flatbuffer that says
+// how it is called. core/mlir/exported.c reads it; jax.export.deserialize makes a function of it.
 //
 // A flatbuffer is written front to back: a table before what its fields refer to, each reference a
 // place to be filled in with the distance. A table is its vtable (two sizes, then each field's
