@@ -9,6 +9,7 @@
 
 struct backend_context {
   worker *w, *device;  // device: NULL until it is asked for
+  char *exe;           // of both; NULL: this program
   u64 last_id;
   sandbox_mode sandbox;
   bool warned;
@@ -18,12 +19,15 @@ struct backend_context {
   void (*release_hosts)(backend_hosts *);
 };
 
-backend_context *backend_context_new(void) {
+backend_context *backend_context_new_of(const char *exe) {
   backend_context *c = hs_calloc(1, sizeof *c);
-  c->w = worker_new(NULL);
+  c->exe = exe ? hs_strdup(exe) : NULL;
+  c->w = worker_new(c->exe);
   worker_confine(c->w, SANDBOX_AUTO, 0);
   return c;
 }
+
+backend_context *backend_context_new(void) { return backend_context_new_of(NULL); }
 
 void backend_context_confine(backend_context *c, sandbox_mode mode, double limit) {
   u64 memory = limit > 0 && limit < 1e18 ? 2 * (u64)limit + ROOM : 0;
@@ -59,13 +63,14 @@ void backend_context_free(backend_context *c) {
   block_forget(&c->arguments);
   worker_free(c->w);
   worker_free(c->device);
+  hs_free(c->exe);
   hs_free(c);
 }
 
 worker *backend_context_worker(backend_context *c) { return c->w; }
 
 worker *backend_context_device_worker(backend_context *c) {
-  if (!c->device) c->device = worker_new(NULL);
+  if (!c->device) c->device = worker_new(c->exe);
   return c->device;
 }
 

@@ -8,6 +8,8 @@
 
 typedef struct backend_context backend_context;
 backend_context *backend_context_new(void);  // starts no process yet
+// Its workers are another program than this one: a path of an executable (see worker_new).
+backend_context *backend_context_new_of(const char *exe);
 // Ends its processes. Programs compiled in it are released first. NULL is fine.
 void backend_context_free(backend_context *);
 

@@ -96,6 +96,7 @@ void plug_client_drop(pj_client *c) {
   if (atomic_fetch_sub(&c->refs, 1) > 1) return;
   plug_queue_drop(c->queue);
   plug_memory_free(c->memory);
+  plug_worker_free(c->worker);
   hs_free(c->journal);
   plug_handle_free(PLUG_CLIENT, c);
 }
@@ -106,7 +107,11 @@ pj_error *plug_Client_Create(pj_client_create *a) {
     return plug_fail(PJ_INVALID_ARGUMENT,
                      "hlosh: the number of devices (HLOSH_DEVICES) is not from 1 to %d",
                      PLUG_MOST_DEVICES);
+  plug_worker *w;
+  pj_error *bad = plug_worker_new(&w);
+  if (bad) return bad;
   pj_client *c = make_client(n);
+  c->worker = w;
   const char *journal = getenv("HLOSH_JOURNAL");
   if (journal && *journal) c->journal = hs_strdup(journal);
   a->client = c;

@@ -96,9 +96,10 @@ static hs_status optimize(plug_exe *e) {
 
 static hs_status compile(plug_exe *e) {
   const cpu_local_options o = {.few_devices = true, .in_place = true};
-  hs_status s = cpu_local_compile(e->optimized, &o, &e->program);
+  bool away = plug_worker_takes(e);
+  hs_status s = away ? plug_worker_compile(e) : cpu_local_compile(e->optimized, &o, &e->program);
   for (u32 k = 0; k < e->nouts; k++)
-    e->outs[k].in_place_of = hs_ok(s) ? cpu_local_argument_of(e->program, k) : UINT32_MAX;
+    e->outs[k].in_place_of = e->program ? cpu_local_argument_of(e->program, k) : UINT32_MAX;
   if (hs_ok(s) || (s.err->code != HS_E_UNSUPPORTED && s.err->code != HS_E_NOT_BUILT)) return s;
   const hlo_eval_options eval = {.peer = &plug_peer};
   hs_status evaluated = hlo_eval_check(e->given, &eval);
@@ -135,6 +136,7 @@ plug_exe *plug_exe_share(plug_exe *e) {
 void plug_exe_drop(plug_exe *e) {
   if (!e || atomic_fetch_sub(&e->refs, 1) > 1) return;
   cpu_local_free(e->program);
+  plug_worker_release(e);
   for (u32 k = 0; e->args && k < e->nargs; k++) pjrt_tiles_free(&e->args[k].tiles);
   for (u32 k = 0; e->outs && k < e->nouts; k++) pjrt_tiles_free(&e->outs[k].tiles);
   if (e->optimized) hlo_module_free(e->optimized);

@@ -26,6 +26,7 @@ static int code_of(hs_code c) {
   case HS_E_NO_MEMORY:
   case HS_E_LIMIT: return PJ_RESOURCE_EXHAUSTED;
   case HS_E_INTERNAL:
+  case HS_E_WORKER:
   case HS_E_RUN: return PJ_INTERNAL;
   default: return PJ_INVALID_ARGUMENT;
   }

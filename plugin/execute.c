@@ -229,8 +229,8 @@ static void empty_literal(const hlo_literal *l, plug_bytes *const *bytes, u32 *a
   (*at)++;
 }
 
-// The reference evaluator, for modules that the cpu backend has no code for.
-static hs_status run_evaluated(run *x) {
+// The worker; or the reference evaluator, for modules that the cpu backend has no code for.
+static hs_status run_copied(run *x) {
   plug_exe *e = x->e;
   const hlo_computation *c = e->given->entry;
   hlo_literal **args = hs_calloc(c->nparams + 1, sizeof *args), *out = NULL;
@@ -243,7 +243,8 @@ static hs_status run_evaluated(run *x) {
     if (hs_ok(s)) s = fill_literal(shape, x->r[0].args, &at, args[k]);
   }
   const hlo_eval_options o = {.peer = &plug_peer};
-  if (hs_ok(s)) s = hlo_eval_module(e->given, c->nparams, args, &o, &out);
+  if (hs_ok(s) && e->remote) s = plug_worker_run(e, c->nparams, args, &out);
+  else if (hs_ok(s)) s = hlo_eval_module(e->given, c->nparams, args, &o, &out);
   at = 0;
   if (hs_ok(s)) empty_literal(out, x->r[0].outs, &at);
   hlo_literal_unref(out);
@@ -255,7 +256,7 @@ static hs_status run_evaluated(run *x) {
 
 static hs_status run_all(run *x) {
   plug_exe *e = x->e;
-  if (!e->program) return run_evaluated(x);
+  if (!e->program) return run_copied(x);
   if (cpu_local_devices(e->program) >= e->replicas) return run_compiled(x, 0, e->replicas);
   for (u32 r = 0; r < e->replicas; r++) HS_TRY(run_compiled(x, r, 1));
   return HS_GOOD;

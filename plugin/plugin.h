@@ -167,6 +167,7 @@ struct pj_client {
   _Atomic i64 bytes, peak, allocations;  // of buffers
   _Atomic u32 serial;                    // of compiled modules, for the journal
   char *journal;                         // NULL
+  struct plug_worker *worker;            // NULL: programs run in this process
 };
 pj_client *plug_client_share(pj_client *);
 void plug_client_drop(pj_client *);
@@ -244,7 +245,8 @@ typedef struct plug_exe {
   pthread_mutex_t lock;  // of what is made when it is asked for, and of the evaluator
   hlo_ctx *ctx;
   hlo_module *given, *optimized;  // as compiled; as it was sent
-  cpu_local *program;             // NULL: the evaluator runs it
+  cpu_local *program;             // NULL: the worker or the evaluator runs it
+  backend_exe *remote;            // in the worker; NULL
   u32 replicas, partitions;
   u32 *devices;  // by replica, then partition
   u32 nargs, nouts;
@@ -292,6 +294,19 @@ void plug_order_results(hlo_module *);  // of a module that StableHLO was conver
 // ---- ffi.c --------------------------------------------------------------------------------------
 extern const hlo_eval_peer plug_peer;    // custom calls that the user has registered handlers for
 pj_extension *plug_ffi_extension(void);  // called once
+
+// ---- worker.c -----------------------------------------------------------------------------------
+typedef struct plug_worker plug_worker;
+// What HLOSH_WORKER asks for; NULL: nothing.
+pj_error *plug_worker_new(plug_worker **);
+void plug_worker_free(plug_worker *);
+// Whether a program's client has one, and it can run the program.
+bool plug_worker_takes(const plug_exe *);
+hs_status plug_worker_compile(plug_exe *);
+const backend_compiled *plug_worker_figures(const plug_exe *);
+// Arguments are borrowed, *out is a new reference. E_WORKER for a crash.
+hs_status plug_worker_run(plug_exe *, u32 nargs, hlo_literal *const *args, hlo_literal **out);
+void plug_worker_release(plug_exe *);
 
 // ---- journal.c ----------------------------------------------------------------------------------
 // Writes the module into the journal's folder, when there is one; failures are ignored.

@@ -137,7 +137,9 @@ pj_error *plug_Executable_GetCostAnalysis(pj_cost *a) {
 pj_error *plug_Executable_GetCompiledMemoryStats(pj_memory_stats *a) {
   plug_exe *e = a->executable->e;
   static const backend_compiled none = {0};
-  const backend_compiled *f = e->program ? cpu_local_figures(e->program) : &none;
+  const backend_compiled *f = e->program  ? cpu_local_figures(e->program)
+                              : e->remote ? plug_worker_figures(e)
+                                          : &none;
   a->code = a->host_code = a->host_arguments = a->host_outputs = a->host_alias = a->host_temp = 0;
   a->arguments = f->argument_bytes;
   a->outputs = f->output_bytes;

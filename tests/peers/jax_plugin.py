@@ -1,6 +1,7 @@
 """JAX on hlosh (its PJRT plug-in) beside JAX on XLA:CPU, in one process: functions, gradients, a training loop, devices, and what a
-compiled function tells. Usage: PYTHONPATH=frontends python jax_plugin.py. Exit 77 when there is no JAX."""
+compiled function tells. Usage: PYTHONPATH=frontends python jax_plugin.py; HLOSH_WORKER=1 for most of it in a worker. Exit 77 when there is no JAX."""
 import os
+import signal
 import sys
 
 os.environ.setdefault("JAX_PLATFORMS", "hlosh,cpu")
@@ -249,7 +250,26 @@ def threads():
     check("threads", not wrong, wrong)
 
 
-for part in (functions, training, donated, devices, questions, callbacks, threads):
+def worker():
+    """HLOSH_WORKER=1: what runs dies, and the user's process does not."""
+    f, x = jax.jit(lambda a: jnp.tanh(a @ a.T)), np.arange(12, dtype=np.float32).reshape(3, 4) / 10
+    want = np.tanh(x @ x.T)
+    with jax.default_device(HLOSH[0]):
+        check("in a worker", np.allclose(f(x), want, atol=1e-5))
+        mine = [int(p) for p in os.popen(f"pgrep -P {os.getpid()}").read().split()]
+        workers = [p for p in mine if "--worker" in open(f"/proc/{p}/cmdline", encoding="utf-8").read()]
+        check("one worker", len(workers) == 1, workers)
+        os.kill(workers[0], signal.SIGKILL)
+        try:
+            f(x).block_until_ready()
+            check("its end is an error", False)
+        except (jax.errors.JaxRuntimeError, ValueError) as e:
+            check("its end is an error", "SIGKILL" in str(e), e)
+        check("in another worker", np.allclose(f(x), want, atol=1e-5))
+
+
+IN_A_WORKER = os.environ.get("HLOSH_WORKER") == "1"
+for part in (functions, training, devices, callbacks, threads, worker) if IN_A_WORKER else (functions, training, donated, devices, questions, callbacks, threads):
     try:
         part()
     except Exception as e:  # pylint: disable=broad-except

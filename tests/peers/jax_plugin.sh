@@ -9,6 +9,10 @@ PYTHONPATH=$PWD/frontends HLOSH_PJRT_PLUGIN=$PWD/${B:-build}/libpjrt_hlosh.so HL
 rc=$?
 [ "$rc" = 77 ] && exit 77
 if [ "$rc" != 0 ]; then tail -n 20 "$journal/stderr"; exit 1; fi
+if grep -q '^HAVE_LLVM := 1' "${B:-build}/config.mk"; then
+  HLOSH=${HLOSH:-${B:-build}/hlosh} HLOSH_WORKER=1 PYTHONPATH=$PWD/frontends HLOSH_PJRT_PLUGIN=$PWD/${B:-build}/libpjrt_hlosh.so \
+    "$python" tests/peers/jax_plugin.py 2>"$journal/stderr" || { tail -n 20 "$journal/stderr"; exit 1; }
+fi
 # The journal's sessions load.
 n=0
 for f in "$journal"/*.hlosh; do
