@@ -121,19 +121,20 @@ class Pane {
     if (m) { most = 0; for (const n of this.flat.nodes) if (!n.inner) most = Math.max(most, n.g !== undefined ? this.version.groupValue(n.g, m) : this.version.value(n.id, m)); }
     this.most = most;
     return {theme: app.dark ? 'dark' : 'light', mode, most: most || 1, state: this.changes.state, removed: this.removed, memo: this.memo,
-            count: this.changes.state.size > 0, selected: sel ? sel.key : '', near, overlay: this.overlay(near), found: this.found()};
+            count: this.changes.state.size > 0, selected: sel ? sel.key : '', near, overlay: this.overlay(near), found: this.framed()};
   }
-  // What the search finds in this version, and what stands for it in the picture: an instruction, or
-  // for a constant its first user. null: nothing is looked for.
+  // What the search finds in this version; null: nothing is looked for.
   found() {
     const query = this.app.query, v = this.version;
     if (!query) return null;
-    if (!this.hits || this.hits.query !== query || this.hits.version !== v) {
-      const ids = search(v, query), drawn = new Set(ids.map(id => v.standsFor(id)));
-      drawn.delete(-1);
-      this.hits = {query, version: v, ids, drawn, memo: new Map()};
-    }
+    if (!this.hits || this.hits.query !== query || this.hits.version !== v) this.hits = {query, version: v, ids: search(v, query), memo: new Map()};
     return this.hits;
+  }
+  // And what stands for it in the picture: an instruction, or for a constant its first user.
+  framed() {
+    const f = this.found();
+    if (f && !f.drawn) f.drawn = new Set(f.ids.map(id => this.version.standsFor(id))), f.drawn.delete(-1);
+    return f;
   }
   // Lines to neighbours that are drawn, where no edge shows it.
   overlay(near) {

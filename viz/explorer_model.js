@@ -88,7 +88,8 @@ class Version {
     this.users = new Map(), this.callers = new Map();
     for (let id = 0; id < this.record.length; id++) {
       if (this.record[id] < 0) continue;
-      for (const o of new Set(this.list(id, 'operands'))) {
+      const operands = this.list(id, 'operands');
+      for (const o of operands.length > 1 ? new Set(operands) : operands) {
         const u = this.users.get(o);
         if (u) u.push(id); else this.users.set(o, [id]);
       }
