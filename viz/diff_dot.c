@@ -195,7 +195,7 @@ hs_status viz_diff_dot(const hlo_graph_diff *d, const char *from, const char *to
                 ": <font color=\"#2e7d32\">%u added</font>, <font color=\"#c62828\">%u "
                 "removed</font>, <font color=\"#b26a00\">%u changed</font>, <font "
                 "color=\"#1565c0\">%u moved</font><br align=\"left\"/>>;\n"
-                "node [fontname=\"Helvetica\", fontsize=11, margin=\"0.1,0.05\", height=0.3];\n"
+                "node [fontname=\"Helvetica\", fontsize=11, margin=\"0.12,0.08\", height=0.3];\n"
                 "edge [color=\"#78909c\"];\n",
                 d->added, d->removed, d->changed, d->moved);
   hs_status s = hs_poll();

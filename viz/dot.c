@@ -207,7 +207,7 @@ static void node(dot_writer *w, const hlo_instr *i) {
                                : "rect",
       cut && !center ? ",dashed" : "", p.fill, cut && !center ? "#757575" : p.border,
       faded(i) && !center ? "#9e9e9e" : p.font);
-  if (faded(i)) hs_buf_puts(w->b, ", fontsize=9, height=0.2, margin=\"0.05,0.02\"");
+  if (faded(i)) hs_buf_puts(w->b, ", fontsize=9, height=0.2, margin=\"0.09,0.06\"");
   hs_buf_puts(w->b, "];\n");
   root_tag(w, i, i);
 }
@@ -321,7 +321,7 @@ static void header(dot_writer *w, const hlo_module *m) {
   hs_buf_puts(w->b, "<br align=\"left\"/>");
   hs_buf_puts(
       w->b,
-      ">;\nnode [fontname=\"Helvetica\", fontsize=11, margin=\"0.1,0.05\", height=0.3];\nedge "
+      ">;\nnode [fontname=\"Helvetica\", fontsize=11, margin=\"0.12,0.08\", height=0.3];\nedge "
       "[fontname=\"Helvetica\", fontsize=9];\n");
 }
 

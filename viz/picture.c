@@ -1,8 +1,10 @@
 // picture.c: pictures of a bearable width. See viz.h.
 //
-// How wide Graphviz makes a graph is known when it has drawn it. A picture that is too wide is
-// drawn again with less: first without the operands that fan out of one instruction and without the
-// bodies of fusions, then with fewer instructions, so many that about the width asked for remains.
+// How wide Graphviz makes a graph is known when it has drawn it: as SVG, whatever is asked for, for
+// pixels of a picture too wide take long, and too many are not drawn at all. One that is too wide
+// is drawn again with less: first without the operands that fan out of one instruction and without
+// the bodies of fusions, then with fewer instructions, so many that about the width asked for
+// remains.
 #include <stdlib.h>
 
 #include "viz/explore_model.h"
@@ -11,14 +13,8 @@
 
 enum { MAX_TRIES = 8, LEAST_NODES = 6, FAN = 8 };
 
-static u32 big_endian(const char *p) {
-  const u8 *b = (const u8 *)p;
-  return (u32)b[0] << 24 | (u32)b[1] << 16 | (u32)b[2] << 8 | b[3];
-}
-
-// The width in pixels of an SVG (its points, at 96 to the inch) or a PNG; 0 for anything else.
+// The width in pixels of an SVG: its points, at 96 to the inch.
 static u32 width_of(const char *p, size_t n) {
-  if (n > 24 && memcmp(p, "\x89PNG", 4) == 0) return big_endian(p + 16);
   const char *svg = n > 4 && p[0] == '<' ? strstr(p, "<svg width=\"") : NULL;
   double points = svg ? strtod(svg + 12, NULL) : 0;
   return points > 0 && points < 1e7 ? (u32)(points * 96 / 72) : 0;
@@ -34,6 +30,7 @@ hs_status viz_picture(viz_maker *make, void *arg, const viz_picture_options *o, 
                       char **note) {
   viz_limits l = {.max_nodes = o->max_nodes};
   u32 first = 0, first_width = 0;
+  const char *measured = o->max_width ? "svg" : o->format;
   double deadline = o->deadline_s > 0 ? o->deadline_s : 30;
   *note = NULL;
   for (u32 k = 0;; k++) {
@@ -43,16 +40,22 @@ hs_status viz_picture(viz_maker *make, void *arg, const viz_picture_options *o, 
     hs_status s = make(arg, &l, &dot, &said);
     u32 nodes = hs_ok(s) ? drawn_nodes(hs_buf_cstr(&dot)) : 0;
     out->n = 0;
-    if (hs_ok(s)) s = viz_run_dot(dot.p, dot.n, o->format, deadline, out);
-    hs_buf_free(&dot);
+    if (hs_ok(s)) s = viz_run_dot(dot.p, dot.n, measured, deadline, out);
     deadline -= (double)(hs_now_ns() - begin) * 1e-9;
+    u32 width = hs_ok(s) ? width_of(hs_buf_cstr(out), out->n) : 0;
+    bool done =
+        !o->max_width || width <= o->max_width || k + 1 == MAX_TRIES || nodes <= LEAST_NODES;
+    if (hs_ok(s) && done && strcmp(measured, o->format) != 0) {
+      out->n = 0;
+      s = viz_run_dot(dot.p, dot.n, o->format, HS_MAX(deadline, 1), out);
+    }
+    hs_buf_free(&dot);
     if (!hs_ok(s)) {
       hs_free(said);
       return s;
     }
-    u32 width = width_of(hs_buf_cstr(out), out->n);
     if (!first) first = nodes, first_width = width;
-    if (!o->max_width || width <= o->max_width || k + 1 == MAX_TRIES || nodes <= LEAST_NODES) {
+    if (done) {
       if (k) {
         *note = hs_format("%s%sit would be %u pixels wide: %u of %u boxes are drawn; --wide draws "
                           "them all, explore has all of it to open",

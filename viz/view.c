@@ -3,9 +3,9 @@
 // The neighbourhood is interactive_graphviz's (xla/service/hlo_graph_dumper.cc, node radius
 // filter): breadth first over operands and users; a bitcast adds no distance; the traversal stops
 // at boundary instructions, does not go from constants to their other users, nor into the operands
-// of a tuple that is not the root, nor to the users of what has more than 16. Graphviz lays out a
-// few hundred nodes in useful time, so every view has a limit and a note that says what it left
-// out.
+// of a tuple that is not the root, nor to the users of what has more than 16. A picture of a whole
+// computation goes from an element of a tuple to what that element is. Graphviz lays out a few
+// hundred nodes in useful time, so every view has a limit and a note that says what it left out.
 #include "viz/view.h"
 
 #include "core/base/visible.h"
@@ -34,6 +34,14 @@ static bool has_many_users(const hlo_instr *i) {
   return false;
 }
 
+// The operand of a tuple that an element of it is; NULL when `i` is no such element.
+static const hlo_instr *element_of(const hlo_instr *i) {
+  const hlo_instr *tuple = i->opcode == HLO_GET_TUPLE_ELEMENT ? hlo_operand(i, 0) : NULL;
+  if (!tuple || tuple->opcode != HLO_TUPLE) return NULL;
+  i64 index = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
+  return index >= 0 && index < (i64)tuple->noperands ? hlo_operand(tuple, (u32)index) : NULL;
+}
+
 // Marks what is within `radius` of `center`, at most `limit` instructions; false when the limit cut
 // it short.
 static bool mark_around(viz_view *v, const viz_options *o, const hlo_instr *center, u32 radius,
@@ -53,9 +61,11 @@ static bool mark_around(viz_view *v, const viz_options *o, const hlo_instr *cent
     complete &= !up || nops == i->noperands;
     bool down = i->opcode != HLO_CONSTANT && !has_many_users(i);
     hlo_use *use = i->first_use;
-    for (u32 k = 0; k < nops || (down && use); k++) {
+    const hlo_instr *element = o->center ? NULL : element_of(i);
+    for (u32 k = 0; k < nops || element || (down && use); k++) {
       const hlo_instr *j;
       if (k < nops) j = hlo_operand(i, k);
+      else if (element) j = element, element = NULL;
       else j = use->user, use = use->next;
       if (v->mark[j->id] != VIEW_ABSENT) continue;
       if (marked >= limit && j->opcode != HLO_CONSTANT) {
@@ -110,11 +120,13 @@ static void choose_whole(viz_view *v, const viz_options *o, u32 limit) {
   }
   mark_around(v, o, v->comp->root, v->comp->ninstrs, limit);
   v->mark[v->comp->root->id] = VIEW_SHOWN;
+  u32 shown = 0;
+  hlo_for_each_instr(i, v->comp) shown += viz_shown(v, i) && i->opcode != HLO_CONSTANT;
   note(v,
        "%s has %u instructions: only %u near the root are drawn; name an instruction to see around "
        "it, or raise the limit "
        "(--max-nodes)",
-       v->comp->name, v->comp->ninstrs, limit);
+       v->comp->name, v->comp->ninstrs, shown);
 }
 
 hs_status viz_view_make(const hlo_module *m, const viz_options *o, viz_view *v) {

@@ -300,6 +300,33 @@ static void pictures_are_narrow(void **state) {
   assert_true(hs_ok(s));
   assert_true(strtod(strstr(hs_buf_cstr(&b), "<svg width=\"") + 12, NULL) * 96 / 72 <= 1000);
   hs_free(note);
+  o.format = "pdf";  // whose width is not read from it
+  s = viz_picture(draw_view, f, &o, &b, &note);
+  assert_true(hs_ok(s));
+  assert_memory_equal(b.p, "%PDF", 4);
+  assert_non_null(strstr(note, "--wide"));
+  hs_free(note);
+  hs_buf_free(&b);
+}
+
+// A computation that returns an element of a tuple, too large to be drawn whole: the picture goes
+// on through the tuple, and says how much of it is drawn.
+static void goes_through_tuples(void **state) {
+  fixture *f = *state;
+  hlo_module_free(f->m);
+  f->m = hlo_module_new(f->ctx, "chain");
+  hlo_computation *c = hlo_add_computation(f->m, "e");
+  hlo_instr *x = hlo_add_parameter(c, 0, hlo_shape_array(f->ctx, HLO_F32, 1, (i64[]){8}), "p");
+  for (u32 k = 0; k < 20; k++) x = hlo_add(c, HLO_NEGATE, x->shape, 1, &x, NULL);
+  hlo_instr *tuple = hlo_add_tuple(c, 1, &x);
+  hlo_set_root(c, hlo_add_gte(tuple, 0));
+  hlo_set_entry(f->m, c);
+  hs_buf b = {0};
+  char *note;
+  assert_true(hs_ok(viz_dot(f->m, &(viz_options){.max_nodes = 10}, &b, &note)));
+  assert_non_null(strstr(hs_buf_cstr(&b), "negate"));
+  assert_non_null(strstr(note, "e has 23 instructions: only 10 near the root are drawn"));
+  hs_free(note);
   hs_buf_free(&b);
 }
 
@@ -429,20 +456,14 @@ static void axes_without_exponents(void **state) {
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
-  const struct CMUnitTest tests[] = {T(draws_the_entry),
-                                     T(keeps_to_the_neighbourhood),
-                                     T(limits_large_graphs),
-                                     T(escapes_hostile_names),
-                                     T(cuts_names_in_the_middle),
-                                     T(draws_what_changed),
-                                     T(pictures_are_narrow),
-                                     T(draws_in_the_terminal),
-                                     T(renders),
-                                     T(reports_missing_graphviz),
-                                     T(stops_a_hanging_graphviz),
-                                     T(stops_on_interrupt),
-                                     T(reports_failing_graphviz),
-                                     T(reports_a_full_disk),
-                                     cmocka_unit_test(axes_without_exponents)};
+  const struct CMUnitTest tests[] = {
+      T(draws_the_entry),          T(keeps_to_the_neighbourhood),
+      T(limits_large_graphs),      T(escapes_hostile_names),
+      T(cuts_names_in_the_middle), T(draws_what_changed),
+      T(pictures_are_narrow),      T(goes_through_tuples),
+      T(draws_in_the_terminal),    T(renders),
+      T(reports_missing_graphviz), T(stops_a_hanging_graphviz),
+      T(stops_on_interrupt),       T(reports_failing_graphviz),
+      T(reports_a_full_disk),      cmocka_unit_test(axes_without_exponents)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
