@@ -28,25 +28,50 @@ static inline float from_bf16(u16 v) {
   return f;
 }
 
-// The sum of so many lanes: halves of halves, in registers.
-#define SHUFFLE(v, ...) __builtin_shufflevector(v, v, __VA_ARGS__)
-#define FOLD_2(v) ((v)[0] + (v)[1])
-#define FOLD_4(v)                                           \
-  ({                                                        \
-    __auto_type two_ = SHUFFLE(v, 0, 1) + SHUFFLE(v, 2, 3); \
-    FOLD_2(two_);                                           \
-  })
-#define FOLD_8(v)                                                        \
-  ({                                                                     \
-    __auto_type four_ = SHUFFLE(v, 0, 1, 2, 3) + SHUFFLE(v, 4, 5, 6, 7); \
-    FOLD_4(four_);                                                       \
-  })
-#define FOLD_16(v)                                                                     \
-  ({                                                                                   \
-    __auto_type eight_ =                                                               \
-        SHUFFLE(v, 0, 1, 2, 3, 4, 5, 6, 7) + SHUFFLE(v, 8, 9, 10, 11, 12, 13, 14, 15); \
-    FOLD_8(eight_);                                                                    \
-  })
+// Sums over the lanes of several vectors at once. JOIN_W_h, of vectors of W lanes: in each run of
+// 2 h lanes, half of them sums of two of a's, the other half of b's. FOLD_W: the n vectors of v
+// become max(1, n / W); a vector has the sums of as many vectors in their order, each in parts in
+// W / n lanes next to each other where n < W. n: a power of two.
+#define JOIN(a, b, low, high) \
+  (__builtin_shufflevector(a, b, UNPACK low) + __builtin_shufflevector(a, b, UNPACK high))
+#define UNPACK(...) __VA_ARGS__
+#define JOIN_2_1(a, b) JOIN(a, b, (0, 2), (1, 3))
+#define JOIN_4_2(a, b) JOIN(a, b, (0, 1, 4, 5), (2, 3, 6, 7))
+#define JOIN_4_1(a, b) JOIN(a, b, (0, 4, 2, 6), (1, 5, 3, 7))
+#define JOIN_8_4(a, b) JOIN(a, b, (0, 1, 2, 3, 8, 9, 10, 11), (4, 5, 6, 7, 12, 13, 14, 15))
+#define JOIN_8_2(a, b) JOIN(a, b, (0, 1, 8, 9, 4, 5, 12, 13), (2, 3, 10, 11, 6, 7, 14, 15))
+#define JOIN_8_1(a, b) JOIN(a, b, (0, 8, 2, 10, 4, 12, 6, 14), (1, 9, 3, 11, 5, 13, 7, 15))
+#define JOIN_16_8(a, b)                                                \
+  JOIN(a, b, (0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23), \
+       (8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31))
+#define JOIN_16_4(a, b)                                                  \
+  JOIN(a, b, (0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27), \
+       (4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31))
+#define JOIN_16_2(a, b)                                                  \
+  JOIN(a, b, (0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29), \
+       (2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31))
+#define JOIN_16_1(a, b)                                                   \
+  JOIN(a, b, (0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30), \
+       (1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31))
+#define FOLD_STEP(v, n, join)                                         \
+  if ((n) > 1) {                                                      \
+    (n) /= 2;                                                         \
+    _Pragma("GCC unroll 8") for (int k_ = 0; k_ < (n); k_++)(v)[k_] = \
+        join((v)[k_], (v)[k_ + (n)]);                                 \
+  }
+#define FOLD_2(v, n) FOLD_STEP(v, n, JOIN_2_1)
+#define FOLD_4(v, n)        \
+  FOLD_STEP(v, n, JOIN_4_2) \
+  FOLD_STEP(v, n, JOIN_4_1)
+#define FOLD_8(v, n)        \
+  FOLD_STEP(v, n, JOIN_8_4) \
+  FOLD_STEP(v, n, JOIN_8_2) \
+  FOLD_STEP(v, n, JOIN_8_1)
+#define FOLD_16(v, n)        \
+  FOLD_STEP(v, n, JOIN_16_8) \
+  FOLD_STEP(v, n, JOIN_16_4) \
+  FOLD_STEP(v, n, JOIN_16_2) \
+  FOLD_STEP(v, n, JOIN_16_1)
 
 typedef struct rows_job {
   const dot *d;
@@ -119,15 +144,14 @@ typedef struct span {
       return;                                                                                     \
     }                                                                                             \
     for (i64 j = s->n0; j < s->n1; j += C) {                                                      \
-      name##_v acc[DOT_FEW_ROWS][4];                                                              \
-      S sum[DOT_FEW_ROWS][4];                                                                     \
+      enum { MOST = DOT_FEW_ROWS * 4 };                                                           \
+      const int all = R * C, some = HS_MIN(all, (int)W), parts = W / some;                        \
+      name##_v acc[MOST];                                                                         \
+      S sum[MOST] = {0};                                                                          \
       const T *col[4];                                                                            \
       _Pragma("GCC unroll 4") for (int q = 0; q < C; q++) {                                       \
         col[q] = b + HS_MIN(j + q, s->n1 - 1) * cs;                                               \
-        _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {                                     \
-          acc[r][q] = (name##_v){0};                                                              \
-          sum[r][q] = 0;                                                                          \
-        }                                                                                         \
+        _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) acc[q * R + r] = (name##_v){0};       \
       }                                                                                           \
       i64 k = s->k0;                                                                              \
       if (rs == 1)                                                                                \
@@ -137,15 +161,27 @@ typedef struct span {
               LOADV((const name##_t *)(const void *)(col[q] + k), name##_v, name##_u);            \
           _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {                                   \
             name##_v v = *(const name##_v *)(const void *)(row[r] + k);                           \
-            _Pragma("GCC unroll 4") for (int q = 0; q < C; q++) acc[r][q] += v * y[q];            \
+            _Pragma("GCC unroll 4") for (int q = 0; q < C; q++) acc[q * R + r] += v * y[q];       \
           }                                                                                       \
         }                                                                                         \
       for (; k < s->k1; k++)                                                                      \
         for (int q = 0; q < C; q++)                                                               \
-          for (int r = 0; r < R; r++) sum[r][q] += row[r][k] * LOAD(col[q][k * rs]);              \
+          for (int r = 0; r < R; r++) sum[q * R + r] += row[r][k] * LOAD(col[q][k * rs]);         \
+      _Pragma("GCC unroll 16") for (int at = 0; at < all; at += some) {                           \
+        int left = some;                                                                          \
+        FOLD(acc + at, left)                                                                      \
+        if (parts == 1) {                                                                         \
+          *(name##_v *)(void *)(sum + at) += acc[at];                                             \
+          continue;                                                                               \
+        }                                                                                         \
+        for (int e = 0; e < (int)W; e++) sum[at + e / parts] += acc[at][e];                       \
+      }                                                                                           \
+      if (s->M == R && s->cr == 1 && s->cc == R && j + C <= s->n1) {                              \
+        memcpy(c + j * R, sum, (size_t)all * sizeof(S));                                          \
+        continue;                                                                                 \
+      }                                                                                           \
       for (int q = 0; q < C && j + q < s->n1; q++)                                                \
-        for (int r = 0; r < R && r < s->M; r++)                                                   \
-          c[r * s->cr + (j + q) * s->cc] = sum[r][q] + FOLD(acc[r][q]);                           \
+        for (int r = 0; r < R && r < s->M; r++) c[r * s->cr + (j + q) * s->cc] = sum[q * R + r];  \
     }                                                                                             \
   }                                                                                               \
   ROWS_FOR(name, TARGET, S, T, 1, 4, 4)                                                           \
