@@ -23,10 +23,11 @@
 #include "backends/cpu/rt/dot.h"
 
 enum {
-  BASE = 48,
-  WIDE = 256,  // bytes of a row that a base block solves for at a time: chains enough to keep busy
-  THIN = 4,    // columns of a system that is no product
-  CHUNK = 64,  // columns that a thread solves for
+  BASE = 64,
+  WIDE = 256,   // bytes of a row that a base block solves for at a time: chains enough to keep busy
+  NARROW = 64,  // and of one with few columns: a vector
+  THIN = 4,     // columns of a system that is no product
+  CHUNK = 64,   // columns that a thread solves for
 };
 
 // The smallest parts for one type, triangular_base.h.
@@ -34,16 +35,19 @@ typedef struct tri_base {
   i64 (*factor)(tri_matrix, i64 n);
   void (*pack)(const tri *, i64 n, void *to);
   void (*solve)(const tri *, const void *packed, i64 n, tri_matrix x, i64 from, i64 to);
+  void (*few)(const tri *, i64 n, tri_matrix x, i64 columns);
   void (*thin)(const tri *, i64 n, void *x);
   void (*negate)(tri_matrix to, tri_matrix from, i64 m, i64 n, bool conj);
   void (*add_lower)(tri_matrix, const void *, i64 n);
 } tri_base;
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define TRI_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+#define TRI_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define TRI_CLONES
 #endif
+// Before a loop over one vector: unrolled too early, it would not become one.
+#define TRI_VECTOR _Pragma("GCC unroll 1")
 #define TRI_PLAIN(a, b) ((a) * (b))
 #define TRI_SAME(a) (a)
 
@@ -176,6 +180,10 @@ static void solve_chunk(void *ctx, i64 chunk, u32 thread) {
 }
 
 static hs_status solve(const work *w, tri l, i64 n, tri_matrix x, i64 k) {
+  if (n <= BASE && k * (i64)w->size <= NARROW) {
+    w->base->few(&l, n, x, k);
+    return HS_GOOD;
+  }
   if (n <= BASE) {
     double complex packed[BASE * BASE];  // the largest type
     w->base->pack(&l, n, packed);

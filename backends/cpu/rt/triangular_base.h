@@ -14,27 +14,34 @@ static inline TRI_T *TRI_(at)(tri_matrix a, i64 i, i64 j) {
 }
 
 // Cholesky of n <= BASE rows, column after column: each takes its products off the columns behind
-// it, so that nothing is added up across a vector.
+// it, so that nothing is added up across a vector. u: the columns, each a row here, of whole
+// vectors; what is left of the diagonal means nothing.
 TRI_CLONES static i64 TRI_(factor)(tri_matrix a, i64 n) {
-  TRI_T l[BASE * BASE], column[BASE];
-  for (i64 i = 0; i < n; i++)
-    for (i64 j = 0; j <= i; j++) l[i * BASE + j] = *TRI_(at)(a, i, j);
+  enum { LANES = NARROW / sizeof(TRI_T) };
+  _Alignas(NARROW) TRI_T u[BASE * BASE];
+  const i64 width = (n + LANES - 1) / LANES * LANES;
+  for (i64 k = 0; k < n; k++) {
+    memset(u + k * BASE, 0, (size_t)width * sizeof *u);
+    const TRI_T *from = TRI_(at)(a, 0, k);
+    for (i64 i = k; i < n; i++) u[k * BASE + i] = from[i * a.r];
+  }
   i64 k = 0;
   for (; k < n; k++) {
-    TRI_R d = TRI_REAL(l[k * BASE + k]);
+    TRI_T *first = u + k * BASE;
+    TRI_R d = TRI_REAL(first[k]);
     if (!(d > 0)) break;
-    l[k * BASE + k] = d = TRI_SQRT(d);
-    for (i64 i = k + 1; i < n; i++) {
-      l[i * BASE + k] /= d;
-      column[i] = TRI_CONJ(l[i * BASE + k]);
-    }
-    for (i64 i = k + 1; i < n; i++) {
-      TRI_T f = l[i * BASE + k];
-      for (i64 j = k + 1; j <= i; j++) l[i * BASE + j] -= TRI_TIMES(f, column[j]);
+    d = TRI_SQRT(d);
+    for (i64 i = k / LANES * LANES; i < n; i += LANES)
+      TRI_VECTOR for (i64 e = 0; e < LANES; e++) first[i + e] /= d;
+    first[k] = d;
+    for (i64 j = k + 1; j < n; j++) {
+      TRI_T f = TRI_CONJ(first[j]), *row = u + j * BASE;
+      for (i64 i = j / LANES * LANES; i < n; i += LANES)
+        TRI_VECTOR for (i64 e = 0; e < LANES; e++) row[i + e] -= TRI_TIMES(f, first[i + e]);
     }
   }
-  for (i64 i = 0; i < n; i++)
-    for (i64 j = 0; j <= i; j++) *TRI_(at)(a, i, j) = l[i * BASE + j];
+  for (i64 c = 0; c < n; c++)
+    for (i64 i = c; i < n; i++) *TRI_(at)(a, i, c) = u[c * BASE + i];
   return k < n ? k + 1 : 0;
 }
 
@@ -72,6 +79,30 @@ TRI_CLONES static void TRI_(solve)(const tri *t, const void *packed, i64 n, tri_
     for (i64 i = 0; i < n; i++)
       for (i64 j = 0; j < m; j++) *TRI_(at)(x, i, c + j) = y[i][j];
   }
+}
+
+// So few columns that they are one vector: each row, when it is solved, is taken off those that
+// follow, and l is read where it lies, once.
+TRI_CLONES static void TRI_(few)(const tri *t, i64 n, tri_matrix x, i64 columns) {
+  enum { LANES = NARROW / sizeof(TRI_T) };
+  TRI_T y[BASE][LANES];
+  for (i64 i = 0; i < n; i++)
+    for (i64 j = 0; j < LANES; j++) y[i][j] = j < columns ? *TRI_(at)(x, i, j) : 0;
+  for (i64 s = 0; s < n; s++) {
+    i64 i = t->lower ? s : n - 1 - s, end = t->lower ? n : i;
+    TRI_T d = *TRI_(at)(t->m, i, i), row[LANES];
+    if (t->conj) d = TRI_CONJ(d);
+    if (t->unit) d = 1;
+    TRI_VECTOR for (i64 j = 0; j < LANES; j++) row[j] = y[i][j] / d;
+    memcpy(y[i], row, sizeof row);
+    for (i64 q = t->lower ? i + 1 : 0; q < end; q++) {
+      TRI_T f = *TRI_(at)(t->m, q, i);
+      if (t->conj) f = TRI_CONJ(f);
+      TRI_VECTOR for (i64 j = 0; j < LANES; j++) y[q][j] -= TRI_TIMES(f, row[j]);
+    }
+  }
+  for (i64 i = 0; i < n; i++)
+    for (i64 j = 0; j < columns; j++) *TRI_(at)(x, i, j) = y[i][j];
 }
 
 // One column, v of n elements, dense: by rows of l where these are, else by its columns.
@@ -116,6 +147,6 @@ static void TRI_(add_lower)(tri_matrix a, const void *t, i64 n) {
     for (i64 j = 0; j <= i; j++) *TRI_(at)(a, i, j) += ((const TRI_T *)t)[i * BASE + j];
 }
 
-static const tri_base TRI_(base) = {TRI_(factor), TRI_(pack),   TRI_(solve),
+static const tri_base TRI_(base) = {TRI_(factor), TRI_(pack),   TRI_(solve),    TRI_(few),
                                     TRI_(thin),   TRI_(negate), TRI_(add_lower)};
 #endif

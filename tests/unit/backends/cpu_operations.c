@@ -314,7 +314,10 @@ static void triangular_systems(void **st) {
   static const char *const order[] = {"1,0", "0,1"};
   for (u32 k = 0; k < 192; k += 5) {
     u32 t = k % 4, trans = k / 4 % 3, left = k / 12 % 2, lower = k / 24 % 2, turned = k / 48 % 2,
-        wide = k / 96 % 2, n = k / 5 % 3 ? 50 : 97, m = wide ? 20 : 2;
+        wide = k / 96 % 2, n = k / 5 % 3 ? 50 : 97,
+        m = wide    ? 20
+            : k % 2 ? 2
+                    : 7;
     char *x = left ? hs_format("%s[%u,%u]{%s}", type[t], n, m, order[turned])
                    : hs_format("%s[%u,%u]{%s}", type[t], m, n, order[turned]);
     char *a = hs_format("%s[%u,%u]{%s}", type[t], n, n, order[(turned + k / 7) % 2]);
