@@ -411,22 +411,21 @@ static double bytes_to_read(const hlo_instr *d) {
 
 // Nanoseconds saved by computing p inside its n kernels instead of in one of its own.
 static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member *m) {
-  double bytes = (double)hlo_shape_bytes(p->shape), evals = 0, in_bytes = 0, extra_reads = 0;
+  double bytes = (double)hlo_shape_bytes(p->shape), evals = 0, in_bytes = 0, inside = 0;
   double elements = HS_MAX((double)p->shape->elements, 1);
   for (u32 o = 0; o < p->noperands; o++) in_bytes += bytes_to_read(hlo_operand(p, o));
-  for (u32 j = 0; j < n; j++) {
-    evals += evals_of(&m[j]);
-    for (u32 o = 0; o < p->noperands; o++)
-      if (!in_kernel(f, hlo_operand(p, o), m[j].kernel))
-        extra_reads += bytes_to_read(hlo_operand(p, o));
-  }
   double reads =
       HS_MIN(in_bytes, p->opcode == HLO_SLICE || p->opcode == HLO_DYNAMIC_SLICE ? bytes : in_bytes);
+  for (u32 j = 0; j < n; j++) {
+    double extra = 0;
+    evals += evals_of(&m[j]);
+    for (u32 o = 0; o < p->noperands; o++)
+      if (!in_kernel(f, hlo_operand(p, o), m[j].kernel)) extra += bytes_to_read(hlo_operand(p, o));
+    inside += pass_fusion_move_ns(HS_MIN(extra, reads));
+  }
   double apart =
       pass_fusion_launch_ns + pass_fusion_move_ns(reads) + pass_fusion_move_ns(bytes) * (1 + n);
-  double inside = pass_fusion_move_ns(HS_MIN(extra_reads, reads * n)) +
-                  HS_MAX(0, evals - elements) * pass_fusion_eval_ns(p);
-  return apart - inside;
+  return apart - inside - HS_MAX(0, evals - elements) * pass_fusion_eval_ns(p);
 }
 
 static int by_kernel(const void *a, const void *b) {

@@ -164,6 +164,18 @@ static void shared_cheap_producer(void **state) {
   assert_int_equal(n, 2);
 }
 
+// What two kernels read of a large array costs each of them its own read, and no more.
+static void shared_slice(void **state) {
+  (void)state;
+  u32 n = kernels_after(
+      "x = f32[4096,4096] parameter(0) i = s32[] parameter(1) z = s32[] constant(0) s = "
+      "f32[256,4096] dynamic-slice(x, i, z), dynamic_slice_sizes={256,4096}\n"
+      "c = f32[] constant(0) r = f32[256] reduce(s, c), dimensions={1}, to_apply=add m = "
+      "f32[256,4096] negate(s) ROOT t = (f32[256,4096], f32[256]) tuple(m, r)\n",
+      PIPE);
+  assert_int_equal(n, 2);
+}
+
 static void sibling_reductions(void **state) {
   (void)state;
   u32 n = kernels_after(
@@ -330,6 +342,7 @@ int main(void) {
                                      T(exponential_not_recomputed),
                                      T(shared_expensive_producer),
                                      T(shared_cheap_producer),
+                                     T(shared_slice),
                                      T(sibling_reductions),
                                      T(kept_producer_joins_consumer),
                                      T(one_producer_three_consumers),
