@@ -1,8 +1,9 @@
 // codegen_access.c — the nodes that index expressions make: loads, stores, indices, guards.
 //
 // How a load runs in lanes depends on its stride along the lane loop: 1 and -1 are vector loads
-// (reversed for -1), 2 to 4 are whole vectors and shuffles, everything else is a gather; a value
-// that does not vary is loaded once and splat. Loads under a guard are masked by it; a scalar one
+// (reversed for -1), 2 to 4 are whole vectors and shuffles, and so is what reads near elements in an
+// order that is the same at every step; everything else is a gather; a value that does not vary is
+// loaded once and splat. Loads under a guard are masked by it; a scalar one
 // reads from `safe`, zeros on the stack, where its guard is false. In a tile, W vector loads and
 // log2 W rounds of shuffles transpose the square.
 #include "backends/emit/codegen.h"
@@ -205,20 +206,31 @@ static LLVMValueRef strided_load(cg *c, LLVMValueRef p, u32 s, LLVMTypeRef mt, u
   return all;
 }
 
-// The quotient by which a load goes along the lanes, i / d for a divisor d of what the lane loop
-// advances by: every element is read d times in a row. Its variable, or NEST_NONE.
-static u32 repeated_elements(const cg *c, const nest_expr *e) {
-  u32 found = NEST_NONE;
+// How far the elements that the u-th vector's lanes read are from one place, where that is known:
+// indices of the lane loop, and quotients and remainders of it by divisors of what it advances by.
+// False when it is not. place: the expression without the remainders, at lane 0 of the first
+// vector.
+static bool lane_offsets(const cg *c, const nest_expr *e, u32 u, i64 *at, const nest_expr **place) {
+  nest_term rest[64];
+  u32 n = 0;
+  if (!c->stride || e->n > 64) return false;
+  for (u32 l = 0; l < c->W; l++) at[l] = 0;
   for (u32 i = 0; i < e->n; i++) {
     const nest_var *v = &c->n->vars.v[e->t[i].var];
+    bool loop = v->kind == NEST_LOOP, quotient = v->kind == NEST_DIV;
+    if (loop || quotient || !(cg_var_deps(c, e->t[i].var) & c->lane)) rest[n++] = e->t[i];
     if (!(cg_var_deps(c, e->t[i].var) & c->lane)) continue;
-    if (found != NEST_NONE || v->kind != NEST_DIV || e->t[i].coef != 1 || !c->stride ||
-        c->stride % v->d || v->e->n != 1 || v->e->t[0].coef != 1 || v->e->c < 0 ||
-        c->n->vars.v[v->e->t[0].var].kind != NEST_LOOP)
-      return NEST_NONE;
-    found = e->t[i].var;
+    if (!loop &&
+        ((!quotient && v->kind != NEST_MOD) || c->stride % v->d || v->e->n != 1 ||
+         v->e->t[0].coef != 1 || v->e->c < 0 || c->n->vars.v[v->e->t[0].var].kind != NEST_LOOP))
+      return false;
+    for (u32 l = 0; l < c->W; l++) {
+      i64 k = (i64)(u * c->W + l) + (loop ? 0 : v->e->c % v->d);
+      at[l] += e->t[i].coef * (loop ? k : quotient ? k / v->d : k % v->d);
+    }
   }
-  return found;
+  *place = nest_make(c->n, e->c, n, rest);
+  return true;
 }
 
 // Whether every lane of a mask is a constant; NULL is a mask of all lanes.
@@ -231,26 +243,33 @@ static bool known_mask(const cg *c, LLVMValueRef mask, bool *lanes) {
   return true;
 }
 
-// Such a load: the elements once, in one vector, then a shuffle. Elements that no lane wants are
-// not read. p: the element of lane 0 of the first vector.
-static LLVMValueRef repeated_load(cg *c, LLVMValueRef p, u32 u, i64 d, i64 shift,
-                                  const bool *wanted, LLVMTypeRef mt, u32 align) {
-  LLVMValueRef m[64], q;
-  bool read[64] = {0}, all = true;
-  i64 first = ((i64)(u * c->W) + shift) / d - shift / d;
-  u32 n = 1, last = 0;
-  for (u32 k = 0; k < c->W; k++) {
-    i64 at = ((i64)(u * c->W + k) + shift) / d - shift / d - first;
-    m[k] = LLVMConstInt(c->i32, (u64)at, false);
-    if (wanted[k]) read[at] = true;
-    last = (u32)at;
+// Such a load: the elements once, in one vector, then a shuffle; NULL when they are too far apart
+// for that. Elements that no lane wants are not read. p: what the offsets are relative to.
+static LLVMValueRef shuffled_load(cg *c, LLVMValueRef p, const i64 *at, const bool *wanted,
+                                  LLVMTypeRef mt, u32 align) {
+  LLVMValueRef m[64], mask[64];
+  bool read[64] = {0}, all = true, any = false;
+  i64 low = 0, high = 0;
+  for (u32 l = 0; l < c->W; l++) {
+    if (!wanted[l]) continue;
+    low = any ? HS_MIN(low, at[l]) : at[l];
+    high = any ? HS_MAX(high, at[l]) : at[l];
+    any = true;
   }
-  while (n <= last) n *= 2;
-  for (u32 k = 0; k < n; k++) all &= read[k];
+  u32 n = 1;
+  if (high - low >= HS_MIN((i64)c->W * 4, (i64)64)) return NULL;
+  while (n <= high - low) n *= 2;
+  for (u32 l = 0; l < c->W; l++) {
+    i64 k = wanted[l] ? at[l] - low : 0;
+    m[l] = LLVMConstInt(c->i32, (u64)k, false);
+    read[k] |= wanted[l];
+  }
+  for (u32 k = 0; k < n; k++) {
+    all &= read[k];
+    mask[k] = LLVMConstInt(c->i1, read[k], false);
+  }
   LLVMTypeRef vt = LLVMVectorType(mt, n);
-  q = first ? cg_gep(c, mt, p, cg_ixc(c, first)) : p;
-  LLVMValueRef v, mask[64];
-  for (u32 k = 0; k < n; k++) mask[k] = LLVMConstInt(c->i1, read[k], false);
+  LLVMValueRef v, q = low ? cg_gep(c, mt, p, cg_ixc(c, low)) : p;
   if (all) LLVMSetAlignment(v = LLVMBuildLoad2(c->b, vt, q, ""), align);
   else v = masked_load(c, false, q, vt, align, LLVMConstVector(mask, n));
   return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(vt), LLVMConstVector(m, c->W), "");
@@ -298,11 +317,12 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     strided = cg_lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
   if (strided) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   if (affine) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
-  u32 again = affine || strided || c->tile ? NEST_NONE : repeated_elements(c, x->e);
-  bool wanted[64];
-  if (again != NEST_NONE) {
+  i64 at[64];
+  const nest_expr *place;
+  bool wanted[64], near = !affine && !strided && !c->tile && lane_offsets(c, x->e, 0, at, &place);
+  if (near) {
     LLVMValueRef base;
-    HS_TRY(cg_expr(c, x->e, NEST_NONE, &base));
+    HS_TRY(cg_expr(c, place, NEST_NONE, &base));
     p = cg_gep(c, mt, c->bufs[x->buf], base);
   }
   for (u32 u = 0; u < copies; u++) {
@@ -326,14 +346,16 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     } else if (strided) {
       v = strided_load(c, u ? cg_gep(c, mt, p, cg_ixc(c, (i64)(u * c->W) * coef)) : p, (u32)coef,
                        mt, align);
-    } else if (again != NEST_NONE && known_mask(c, mask, wanted)) {
-      const nest_var *w = &c->n->vars.v[again];
-      v = repeated_load(c, p, u, w->d, w->e->c % w->d, wanted, mt, align);
     } else {
-      LLVMTypeRef it = cg_fits32(c, x->e) ? c->i32 : c->i64;
-      HS_TRY(cg_lane_expr(c, x->e, u, it, &q));
-      q = cg_gep(c, mt, c->bufs[x->buf], q);
-      v = masked_load(c, true, q, vt, align, mask ? mask : all_ones(c));
+      v = near && known_mask(c, mask, wanted) && lane_offsets(c, x->e, u, at, &place)
+              ? shuffled_load(c, p, at, wanted, mt, align)
+              : NULL;
+      if (!v) {
+        LLVMTypeRef it = cg_fits32(c, x->e) ? c->i32 : c->i64;
+        HS_TRY(cg_lane_expr(c, x->e, u, it, &q));
+        q = cg_gep(c, mt, c->bufs[x->buf], q);
+        v = masked_load(c, true, q, vt, align, mask ? mask : all_ones(c));
+      }
     }
     out[u] = cg_from_mem(c, x->dtype, v);
   }

@@ -277,10 +277,13 @@ u64 nest_node_deps(const nest *n, const nest_node *x) {
   return deps;
 }
 
-// Whether a load is of one element that is always there: it needs no guard, and without one it
-// does not vary where the guard does.
-static bool reads_one_element(const nest *n, const nest_node *x) {
-  if (x->kind != NEST_LOAD || x->guard == NEST_NONE || nest_deps(n, x->e)) return false;
+// Whether a load is of elements that are always there, the same ones along some loop that its guard
+// depends on: it needs no guard, and without one it does not vary along that loop. The index of a
+// row that is gathered into one of several columns is such a load.
+static bool needs_no_guard(const nest *n, const nest_node *x) {
+  if (x->kind != NEST_LOAD || x->guard == NEST_NONE ||
+      !(n->nodes.v[x->guard].deps & ~nest_deps(n, x->e)))
+    return false;
   i64 lo, hi;
   nest_range(n, x->e, &lo, &hi);
   return lo >= 0 && hi < n->bufs.v[x->buf].elements;
@@ -288,7 +291,7 @@ static bool reads_one_element(const nest *n, const nest_node *x) {
 
 u32 nest_node_add(nest *n, const nest_node *in) {
   nest_node x = *in;
-  if (reads_one_element(n, &x)) x.guard = NEST_NONE;
+  if (needs_no_guard(n, &x)) x.guard = NEST_NONE;
   for (u32 i = 0; i < x.nargs; i++) x.templ |= n->nodes.v[x.args[i]].templ;
   if (x.kind == NEST_ACC || x.kind == NEST_ELEM) x.templ = true;
   x.deps = nest_node_deps(n, &x);

@@ -371,6 +371,66 @@ static void rows_apart(void **state) {
   hs_buf_free(&b);
 }
 
+// Pixels from right to left, their channels from left to right or from right to left: vectors and
+// shuffles, whatever the type. n: pixels of a row; each of them as often as fits, and once more.
+static void flipped(void **state) {
+  (void)state;
+  static const char *const types[] = {"u8", "f32", "f64"};
+  for (int k = 0; k < 18; k++) {
+    int n = k % 2 ? 192 : 37, channels = 2 + k / 2 % 3;
+    const char *t = types[k / 6];
+    char *text = hs_format(
+        "HloModule m\nf { x = %s[3,200,%d] parameter(0)\n"
+        " s = %s[3,%d,%d] slice(x), slice={[0:3], [4:%d], [0:%d]}\n"
+        " r = %s[3,%d,%d] reverse(s), dimensions={1%s}\n ROOT c = f32[3,%d,%d] convert(r) }\n"
+        "ENTRY e { x = %s[3,200,%d] parameter(0)\n"
+        " ROOT r = f32[3,%d,%d] fusion(x), kind=kLoop, calls=f }\n",
+        t, channels, t, n, channels, n + 4, channels, t, n, channels, k % 4 < 2 ? "" : ",2", n,
+        channels, t, channels, n, channels);
+    add_case(text, 0, false);
+    hs_free(text);
+  }
+  run_cases();
+}
+
+// Whether the code of the unit has such an instruction.
+static bool has_code(const char *what) {
+  hs_buf b = {0};
+  assert_true(hs_ok(emit_dump(unit, "llvm", &b)));
+  bool has = strstr(hs_buf_cstr(&b), what) != NULL;
+  hs_buf_free(&b);
+  return has;
+}
+
+static void flipped_without_gathers(void **state) {
+  (void)state;
+  add_case("HloModule m\nf { x = u8[8,224,3] parameter(0)\n"
+           " r = u8[8,224,3] reverse(x), dimensions={1}\n ROOT c = f32[8,224,3] convert(r) }\n"
+           "ENTRY e { x = u8[8,224,3] parameter(0)\n"
+           " ROOT r = f32[8,224,3] fusion(x), kind=kLoop, calls=f }\n",
+           0, false);
+  run_cases();
+  assert_false(has_code("masked.gather"));
+}
+
+// Rows that are gathered into columns beside each other are vectors, though their indices are read
+// under the guard of the columns.
+static void gathered_side_by_side(void **state) {
+  (void)state;
+  add_case("HloModule m\nf { x = f32[50,64] parameter(0)\n i = s32[90,1] parameter(1)\n"
+           " j = s32[90,1] parameter(2)\n a = f32[90,64] gather(x, i), offset_dims={1},"
+           " collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1,"
+           " slice_sizes={1,64}\n b = f32[90,64] gather(x, j), offset_dims={1},"
+           " collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1,"
+           " slice_sizes={1,64}\n ROOT c = f32[90,128] concatenate(a, b), dimensions={1} }\n"
+           "ENTRY e { x = f32[50,64] parameter(0)\n i = s32[90,1] parameter(1)\n"
+           " j = s32[90,1] parameter(2)\n"
+           " ROOT c = f32[90,128] fusion(x, i, j), kind=kLoop, calls=f }\n",
+           0, false);
+  run_cases();
+  assert_false(has_code("masked.gather"));
+}
+
 // A few numbers that are each computed in their own way, from all of those of the round before:
 // straight code, however often each would otherwise be asked for under a guard.
 static void few_numbers(void **state) {
@@ -430,6 +490,9 @@ int main(void) {
       TEST(slices_side_by_side),
       TEST(few_numbers),
       TEST(interleaved),
+      TEST(flipped),
+      TEST(flipped_without_gathers),
+      TEST(gathered_side_by_side),
       TEST(rows_are_not_masked),
       TEST(triples),
       TEST(rows_apart),
