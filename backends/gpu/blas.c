@@ -146,7 +146,8 @@ static hs_status run_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
   return run_by(g, s, c, &c->algorithm, c->workspace);
 }
 
-static void free_call(gpu_call *x) {
+static void free_call(gpu_program *g, gpu_call *x) {
+  (void)g;
   blas_call *c = (blas_call *)x;
   for (u32 k = 0; k < 3; k++)
     if (c->layout[k]) (void)c->blas->api.layout_free(c->layout[k]);

@@ -38,7 +38,7 @@ cuda_ptr gpu_address(const gpu_program *g, u32 value) {
 
 static size_t bytes_of(const gpu_program *g, u32 value) { return g->p->values.v[value].bytes; }
 
-static hs_status copy(gpu_program *g, cuda_ptr to, cuda_ptr from, size_t n) {
+hs_status gpu_copy(gpu_program *g, cuda_ptr to, cuda_ptr from, size_t n) {
   if (n == 0 || to == from) return HS_GOOD;
   g->launches++;
   return gpu_check(g->dev, g->dev->d.copy(to, from, n, g->dev->stream), "copying on the device");
@@ -49,7 +49,8 @@ static hs_status run_moves(gpu_program *g, const cpu_moves *m) {
   const cpu_program *p = g->p;
   for (size_t k = 0; k < m->n; k++)
     if (m->v[k].through_temp)
-      HS_TRY(copy(g, g->addr[m->v[k].temp], gpu_address(g, m->v[k].src), bytes_of(g, m->v[k].src)));
+      HS_TRY(gpu_copy(g, g->addr[m->v[k].temp], gpu_address(g, m->v[k].src),
+                      bytes_of(g, m->v[k].src)));
   for (size_t k = 0; k < m->n; k++) {
     const cpu_move *x = &m->v[k];
     u32 a = p->values.v[x->src].slot, b = p->values.v[x->dst].slot;
@@ -57,11 +58,12 @@ static hs_status run_moves(gpu_program *g, const cpu_moves *m) {
       cuda_ptr t = g->addr[a];
       g->addr[a] = g->addr[b];
       g->addr[b] = t;
-    } else if (!x->through_temp) HS_TRY(copy(g, g->addr[b], g->addr[a], bytes_of(g, x->src)));
+    } else if (!x->through_temp) HS_TRY(gpu_copy(g, g->addr[b], g->addr[a], bytes_of(g, x->src)));
   }
   for (size_t k = 0; k < m->n; k++)
     if (m->v[k].through_temp)
-      HS_TRY(copy(g, gpu_address(g, m->v[k].dst), g->addr[m->v[k].temp], bytes_of(g, m->v[k].src)));
+      HS_TRY(gpu_copy(g, gpu_address(g, m->v[k].dst), g->addr[m->v[k].temp],
+                      bytes_of(g, m->v[k].src)));
   return HS_GOOD;
 }
 
@@ -79,7 +81,7 @@ hs_status gpu_launch(gpu_program *g, const cpu_step *s) {
   const gpu_kernel *x = &g->kernels[s->kernel_index];
   for (u32 k = 0; k < x->k->nupdates; k++) {
     u32 out = s->vals[s->nin + x->k->updates[k].out], in = s->vals[x->k->updates[k].in];
-    HS_TRY(copy(g, gpu_address(g, out), gpu_address(g, in), bytes_of(g, out)));
+    HS_TRY(gpu_copy(g, gpu_address(g, out), gpu_address(g, in), bytes_of(g, out)));
   }
   enum { FEW = 32 };
   cuda_ptr few[FEW];
@@ -171,8 +173,8 @@ static hs_status run_while(gpu_program *g, cpu_step *s) {
   u32 n = s->nin;
   for (u32 k = 0; k < n; k++)
     if (s->vals[n + k] != CPU_NONE)
-      HS_TRY(copy(g, gpu_address(g, s->vals[n + k]), gpu_address(g, s->vals[k]),
-                  bytes_of(g, s->vals[k])));
+      HS_TRY(gpu_copy(g, gpu_address(g, s->vals[n + k]), gpu_address(g, s->vals[k]),
+                      bytes_of(g, s->vals[k])));
   i64 known = trips(s);
   for (i64 k = 0; known < 0 || k < known; k++) {
     if (known < 0) {
@@ -226,9 +228,10 @@ static i64 fixed_block(const gpu_program *g, const cpu_block *b) {
 static i64 fixed_launches(const gpu_program *g, const cpu_step *s) {
   if (s->kind == CPU_STEP_COND) return -1;
   if (s->kind != CPU_STEP_WHILE)
-    return s->device ? (i64)((const emit_gpu_kernel *)s->device)->nbefore + 1 +
-                           (i64)s->kernel->nupdates + (s->kernel->finish_chunks > 0)
-                     : -1;
+    return s->device && gpu_call_recorded(g->kernels[s->kernel_index].call)
+               ? (i64)((const emit_gpu_kernel *)s->device)->nbefore + 1 + (i64)s->kernel->nupdates +
+                     (s->kernel->finish_chunks > 0)
+               : -1;
   i64 n = trips(s), body = n < 0 ? -1 : fixed_block(g, &s->blocks[1]);
   if (body < 0 || (n > 0 && body > MOST_RECORDED / n)) return -1;
   return (i64)s->nin + n * body;

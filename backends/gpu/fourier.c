@@ -131,8 +131,6 @@ static hs_status add_division(gpu_program *g, const hlo_instr *i, const transfor
   return s;
 }
 
-static i64 aligned(i64 n) { return (n + (i64)GPU_ALIGN - 1) & ~((i64)GPU_ALIGN - 1); }
-
 // ---- calls --------------------------------------------------------------------------------------
 
 static hs_status execute(const fourier_call *c, cuda_ptr in, cuda_ptr out) {
@@ -176,7 +174,8 @@ static void print_call(const gpu_call *x, hs_buf *out) {
   for (int k = 1; k < t->rank; k++) hs_buf_printf(out, " x %lld", (long long)t->n[k]);
 }
 
-static void free_call(gpu_call *x) {
+static void free_call(gpu_program *g, gpu_call *x) {
+  (void)g;
   fourier_call *c = (fourier_call *)x;
   if (c->planned) (void)c->fourier->api.free(c->plan);
 }
@@ -184,48 +183,29 @@ static void free_call(gpu_call *x) {
 static const gpu_call_kind transforms = {
     .run = run_call, .ready = ready_call, .print = print_call, .free = free_call};
 
-// An empty kernel stands for a step without a helper.
 static hs_status make(gpu_program *g, const hlo_instr *i, fourier_call *c, i64 *scratch) {
   size_t work = 0;
   HS_TRY(plan(g, c, &work));
   i64 in_bytes = hlo_shape_bytes(hlo_operand(i, 0)->shape);
-  c->work_at = c->t.inverse && !is_in_place(&c->t) ? aligned(in_bytes) : 0;
+  c->work_at = c->t.inverse && !is_in_place(&c->t) ? gpu_aligned(in_bytes) : 0;
   *scratch = c->work_at + (i64)work;
-  emit_gpu_kernel *own = HS_NEW(&g->arena, emit_gpu_kernel);
-  *own = (emit_gpu_kernel){.name = ""};
-  if (c->t.inverse) {
-    const emit_gpu_kernel *division;
-    HS_TRY(add_division(g, i, &c->t, &division));
-    *own = *division;
-  }
-  own->instr = i;
-  own->kind = EMIT_LIBRARY;
-  c->call.alone = own;
+  const emit_gpu_kernel *division = NULL;
+  if (c->t.inverse) HS_TRY(add_division(g, i, &c->t, &division));
+  gpu_call_stands(g, &c->call, i, division);
   (void)snprintf(c->call.text, sizeof c->call.text, "cuFFT");
   (void)snprintf(c->call.note, sizeof c->call.note, "cuFFT, workspace %zu B", work);
   return HS_GOOD;
 }
 
 hs_status gpu_fourier_add(gpu_program *g, const hlo_instr *i, gpu_call **out, i64 *scratch) {
-  transform t;
-  gpu_fourier *f;
-  if (!transform_of(i, &t)) return HS_GOOD;
-  hs_status s = gpu_library_find(g->dev, &g->dev->library[GPU_CUFFT], &cufft, &f);
-  if (!hs_ok(s)) {
-    if (g->libraries == BACKEND_LIBRARIES_ON) return s;
-    hs_status_drop(s);
-    return HS_GOOD;
-  }
+  gpu_library *l;
+  HS_TRY(gpu_library_find(g->dev, &g->dev->library[GPU_CUFFT], &cufft, &l));
   fourier_call *c = HS_NEW(&g->arena, fourier_call);
-  *c = (fourier_call){.call.kind = &transforms, .t = t, .fourier = f};
+  *c = (fourier_call){.call.kind = &transforms, .fourier = (const gpu_fourier *)l};
+  HS_REQUIRE(transform_of(i, &c->t));
   gpu_call_add(g, &c->call);
-  s = make(g, i, c, scratch);
-  if (hs_ok(s)) {
-    *out = &c->call;
-    return s;
-  }
-  hs_buf_printf(&g->refused, "%s: on the host: %s\n", i->name, s.err->message);
-  hs_status_drop(s);
+  HS_TRY(make(g, i, c, scratch));
+  *out = &c->call;
   return HS_GOOD;
 }
 

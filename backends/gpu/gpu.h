@@ -6,7 +6,8 @@
 //   emu/       the emulator: the same functions on this CPU (a room of its own)
 //   device.c   an open device: context, stream, transfers through pinned memory
 //   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
-//   library.h  steps that NVIDIA's libraries compute: product.c, blas.c, fourier.c, library.c
+//   library.h  steps that NVIDIA's libraries compute: product.c, blas.c, fourier.c, factor.c,
+//              triangular.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   record.c   times of single kernels
 //   serve.c    the request handlers
@@ -29,7 +30,7 @@
 
 typedef struct gpu_library gpu_library;
 typedef struct gpu_call gpu_call;
-enum { GPU_CUBLASLT, GPU_CUFFT, GPU_LIBRARIES };
+enum { GPU_CUBLASLT, GPU_CUFFT, GPU_CUSOLVER, GPU_CUBLAS, GPU_LIBRARIES };
 
 // ---- device.c -----------------------------------------------------------------------------------
 typedef struct gpu_device {
@@ -137,6 +138,9 @@ const char *gpu_library_name(const hlo_instr *);
 // Of a loaded program, before it runs: what is in its memory, constants aside, is lost.
 hs_status gpu_library_prepare(gpu_program *);
 hs_status gpu_call_run(gpu_program *, const cpu_step *, gpu_call *);
+// The call that does alone what the kernel stands for; NULL: none.
+gpu_call *gpu_call_alone(const gpu_program *, const emit_gpu_kernel *);
+bool gpu_call_recorded(const gpu_call *);              // or may be; NULL is fine
 bool gpu_call_chosen(const gpu_call *);                // and not our kernel; NULL is fine
 const char *gpu_call_text(const gpu_call *);           // "cuBLASLt algo 21", of a chosen one
 void gpu_library_dump(const gpu_program *, hs_buf *);  // for `dump schedule`
@@ -151,6 +155,7 @@ hs_status gpu_exec_run(gpu_program *);
 // The same between two events: the time on the device, ms.
 hs_status gpu_exec_time(gpu_program *, double *ms);
 cuda_ptr gpu_address(const gpu_program *, u32 value);
+hs_status gpu_copy(gpu_program *, cuda_ptr to, cuda_ptr from, size_t n);  // on the device
 // The step by our kernel, whatever was chosen for it.
 hs_status gpu_launch(gpu_program *, const cpu_step *);
 

@@ -56,9 +56,46 @@ hs_status gpu_helper_run(gpu_program *g, const cpu_step *s, u32 n, cuda_ptr *par
       s->instr->name);
 }
 
+// ---- addresses of matrices ----------------------------------------------------------------------
+
+i64 gpu_aligned(i64 n) { return (n + (i64)GPU_ALIGN - 1) & ~((i64)GPU_ALIGN - 1); }
+
+u32 gpu_linear_type(hlo_dtype t) {
+  static const hlo_dtype types[] = {HLO_F32, HLO_F64, HLO_C64, HLO_C128};
+  u32 k = 0;
+  while (k + 1 < HS_COUNT(types) && types[k] != t) k++;
+  return k;
+}
+
+// Buffers that loops exchange have other addresses: what the last copy still reads must not change.
+hs_status gpu_addresses_put(gpu_program *g, gpu_addresses *x, u32 sets, const cuda_ptr *first,
+                            const i64 *bytes, i64 n, cuda_ptr to) {
+  const cuda_driver *d = &g->dev->d;
+  size_t all = sets * (size_t)n * sizeof *x->list;
+  bool same = x->list != NULL;
+  if (!x->list) {
+    void *pinned;
+    GPU_TRY(g->dev, d->host_alloc(&pinned, all, CUDA_HOST_PORTABLE), "memory for addresses");
+    x->list = pinned;
+  } else {
+    for (u32 k = 0; k < sets; k++) same &= x->first[k] == first[k];
+    if (!same) GPU_TRY(g->dev, d->stream_wait(g->dev->stream), "waiting for addresses");
+  }
+  for (u32 k = 0; k < sets && !same; k++) {
+    x->first[k] = first[k];
+    for (i64 j = 0; j < n; j++) x->list[k * n + j] = first[k] + (cuda_ptr)(j * bytes[k]);
+  }
+  return gpu_check(g->dev, d->copy_in(to, x->list, all, g->dev->stream), "copying addresses");
+}
+
+void gpu_addresses_free(gpu_program *g, gpu_addresses *x) {
+  if (x->list) (void)g->dev->d.host_free(x->list);
+}
+
 // ---- calls --------------------------------------------------------------------------------------
 
 void gpu_call_add(gpu_program *g, gpu_call *c) { hs_vec_push(&g->calls, c); }
+bool gpu_call_recorded(const gpu_call *c) { return !c || !c->chosen || !c->kind->unrecorded; }
 bool gpu_call_chosen(const gpu_call *c) { return c && c->chosen; }
 const char *gpu_call_text(const gpu_call *c) { return c->text; }
 
@@ -66,35 +103,77 @@ hs_status gpu_call_run(gpu_program *g, const cpu_step *s, gpu_call *c) {
   return c->kind->run(g, s, c);
 }
 
+// An empty kernel where there is no helper.
+void gpu_call_stands(gpu_program *g, gpu_call *c, const hlo_instr *i,
+                     const emit_gpu_kernel *helper) {
+  emit_gpu_kernel *own = HS_NEW(&g->arena, emit_gpu_kernel);
+  *own = helper ? *helper : (emit_gpu_kernel){.name = ""};
+  own->instr = i;
+  own->kind = EMIT_LIBRARY;
+  c->alone = own;
+}
+
+// ---- what libraries do alone --------------------------------------------------------------------
+
+static const struct alone {
+  u32 library;
+  const char *name;
+  bool (*is)(const hlo_instr *);
+  hs_status (*add)(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
+} alone[] = {
+    {GPU_CUFFT, "cuFFT", gpu_fourier_is, gpu_fourier_add},
+    {GPU_CUSOLVER, "cuSOLVER", gpu_factor_is, gpu_factor_add},
+    {GPU_CUBLAS, "cuBLAS", gpu_triangular_is, gpu_triangular_add},
+};
+
+static const struct alone *alone_of(const hlo_instr *i) {
+  size_t k = 0;
+  while (k < HS_COUNT(alone) && !alone[k].is(i)) k++;
+  return k < HS_COUNT(alone) ? &alone[k] : NULL;
+}
+
+const char *gpu_library_name(const hlo_instr *i) {
+  const struct alone *x = alone_of(i);
+  return x ? x->name : NULL;
+}
+
+// A library that is missing is an error where libraries are insisted on; what it refuses is the
+// host's.
 hs_status gpu_library_alone(gpu_program *g, const hlo_instr *i, const emit_gpu_kernel **out,
                             i64 *scratch) {
   gpu_call *c = NULL;
+  const struct alone *x = alone_of(i);
   *out = NULL;
   *scratch = 0;
-  if (!g->dev || g->libraries == BACKEND_LIBRARIES_OFF) return HS_GOOD;
-  HS_TRY(gpu_fourier_add(g, i, &c, scratch));
-  if (!c) return HS_GOOD;
-  c->chosen = true;
-  *out = c->alone;
+  if (!x || !g->dev || g->libraries == BACKEND_LIBRARIES_OFF) return HS_GOOD;
+  hs_status s = x->add(g, i, &c, scratch);
+  if (hs_ok(s)) {
+    c->chosen = true;
+    *out = c->alone;
+    return s;
+  }
+  const gpu_library *l = g->dev->library[x->library];
+  bool missing = !l || !l->open;
+  if (g->dev->failed || (missing && g->libraries == BACKEND_LIBRARIES_ON)) return s;
+  if (!missing) hs_buf_printf(&g->refused, "%s: on the host: %s\n", i->name, s.err->message);
+  hs_status_drop(s);
   return HS_GOOD;
 }
-
-const char *gpu_library_name(const hlo_instr *i) { return gpu_fourier_is(i) ? "cuFFT" : NULL; }
 
 hs_status gpu_library_wants(gpu_program *g, const hlo_instr *i, i64 *workspace) {
   return gpu_blas_wants(g, i, workspace);
 }
 
 // Each step that a library does alone has a kernel of its own.
-static gpu_call *call_of(const gpu_program *g, const emit_gpu_kernel *k) {
+gpu_call *gpu_call_alone(const gpu_program *g, const emit_gpu_kernel *k) {
   for (size_t n = 0; n < g->calls.n; n++)
     if (g->calls.v[n]->alone && g->calls.v[n]->alone == k) return g->calls.v[n];
   return NULL;
 }
 
 hs_status gpu_library_prepare(gpu_program *g) {
-  for (size_t k = 0; k < g->p->kernels.n && g->calls.n; k++) {
-    gpu_call *c = g->kernels[k].call = call_of(g, g->kernels[k].k);
+  for (size_t k = 0; k < g->p->kernels.n; k++) {
+    gpu_call *c = g->kernels[k].call;
     worker_doing = g->p->kernels.v[k]->instr->name;
     if (c && c->kind->ready) HS_TRY(c->kind->ready(g, g->p->kernels.v[k], c));
   }
@@ -119,7 +198,7 @@ void gpu_library_dump(const gpu_program *g, hs_buf *out) {
 }
 
 void gpu_library_close(gpu_program *g, bool lost) {
-  for (size_t k = 0; k < g->calls.n && !lost; k++) g->calls.v[k]->kind->free(g->calls.v[k]);
+  for (size_t k = 0; k < g->calls.n && !lost; k++) g->calls.v[k]->kind->free(g, g->calls.v[k]);
   for (size_t k = 0; k < g->helpers.n; k++) hlo_module_free(g->helpers.v[k]);
   hs_vec_free(&g->calls);
   hs_vec_free(&g->helpers);

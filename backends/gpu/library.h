@@ -4,6 +4,7 @@
 //   product.c  what a dot is to BLAS: sizes, strides, types (products.def)
 //   blas.c     cuBLASLt: which dots, by which of its algorithms, how they are run
 //   fourier.c  cuFFT: transforms
+//   factor.c, triangular.c  cuSOLVER and cuBLAS: Cholesky factors, triangular systems
 //   library.c  what they have in common: the library that is open, and the calls of a program
 //
 // A dot has our kernel as well: it is what the library is measured against, and what runs where
@@ -12,18 +13,20 @@
 #ifndef GPU_LIBRARY_H
 #define GPU_LIBRARY_H
 
-#include "backends/gpu/cuda/cublaslt.h"
+#include "backends/gpu/cuda/cublas.h"
 #include "backends/gpu/cuda/cufft.h"
+#include "backends/gpu/cuda/cusolver.h"
 #include "backends/gpu/gpu.h"
 
 // ---- calls --------------------------------------------------------------------------------------
 typedef struct gpu_call_kind {
+  bool unrecorded;  // its calls may not be part of a recorded sequence
   // Enqueues what computes the step.
   hs_status (*run)(gpu_program *, const cpu_step *, gpu_call *);
   // Of a call that does its step alone, when the program is on the device; NULL: nothing to do.
   hs_status (*ready)(gpu_program *, const cpu_step *, gpu_call *);
   void (*print)(const gpu_call *, hs_buf *);  // what is computed: "128 x 128 by 64"
-  void (*free)(gpu_call *);                   // what the library keeps for it
+  void (*free)(gpu_program *, gpu_call *);    // what is kept for it
 } gpu_call_kind;
 
 // The first member of every sort of call; in the program's arena.
@@ -35,6 +38,8 @@ struct gpu_call {
 };
 // Adds it to the program's, which frees it.
 void gpu_call_add(gpu_program *, gpu_call *);
+// Makes the kernel that stands for the step of an instruction: with a helper around, or NULL.
+void gpu_call_stands(gpu_program *, gpu_call *, const hlo_instr *, const emit_gpu_kernel *helper);
 
 // ---- libraries ----------------------------------------------------------------------------------
 // The first member of every sort of library; belongs to the device.
@@ -57,10 +62,31 @@ hs_status gpu_helper_add(gpu_program *, hlo_ctx *, const char *text, const emit_
 // Launches it: on operands, results and the scratch block.
 hs_status gpu_helper_run(gpu_program *, const cpu_step *, u32 n, cuda_ptr *params);
 
+// ---- addresses of matrices ----------------------------------------------------------------------
+// Lists of them, as calls for several matrices take them from the device's memory.
+typedef struct gpu_addresses {
+  cuda_ptr *list;  // pinned; NULL: there is none yet
+  cuda_ptr first[2];
+} gpu_addresses;
+// Enqueues the copy of the lists, one after the other, to `to`: of `sets` lists (2 at most) each
+// has n addresses that are bytes[k] apart. Not for a recorded sequence.
+hs_status gpu_addresses_put(gpu_program *, gpu_addresses *, u32 sets, const cuda_ptr *first,
+                            const i64 *bytes, i64 n, cuda_ptr to);
+void gpu_addresses_free(gpu_program *, gpu_addresses *);
+
+i64 gpu_aligned(i64 bytes);      // the next multiple of GPU_ALIGN
+u32 gpu_linear_type(hlo_dtype);  // 0 to 3: f32, f64, c64, c128
+
+// ---- factor.c, triangular.c ---------------------------------------------------------------------
+// As for fourier.c. An error says why the library does not do it.
+bool gpu_factor_is(const hlo_instr *);
+hs_status gpu_factor_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
+bool gpu_triangular_is(const hlo_instr *);
+hs_status gpu_triangular_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
+
 // ---- fourier.c ----------------------------------------------------------------------------------
 bool gpu_fourier_is(const hlo_instr *);  // a transform that cuFFT does
-// A call when cuFFT does the instruction, with what its step needs; NULL when not. An error only
-// where libraries are insisted on.
+// A call for one that it is, with what its step needs. An error says why the library refuses it.
 hs_status gpu_fourier_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
 
 // ---- blas.c, product.c --------------------------------------------------------------------------

@@ -106,6 +106,7 @@ static hs_status find_functions(gpu_program *g) {
   for (size_t j = 0; j < g->p->kernels.n; j++) {
     gpu_kernel *x = &g->kernels[j];
     x->k = g->p->kernels.v[j]->device;
+    x->call = gpu_call_alone(g, x->k);
     if (!x->k || (x->k->grid == 0 && x->k->nbefore == 0)) continue;
     if (!g->module) HS_TRY(load_module(g));
     for (u32 n = 0; n < x->k->nbefore; n++) {

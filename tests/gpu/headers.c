@@ -116,3 +116,55 @@ _Static_assert(sizeof(cufftResult) == sizeof(fft_result) &&
                "enumerations and plans are ints, sizes are 64 bits");
 _Static_assert(CUFFT_VERSION >= FFT_OLDEST && CUFFT_VERSION < FFT_TOO_NEW,
                "the toolkit's version is one that is taken");
+
+// ---- cuBLAS, cuSOLVER ---------------------------------------------------------------------------
+#include <cublas_v2.h>
+#include <cusolverDn.h>
+
+// Names of ours that begin as theirs do.
+#define CUBLAS_NUMBER(name, theirs, value) \
+  _Static_assert((long)(theirs) == (value), #theirs " has another number");
+#include "backends/gpu/cuda/cublas_numbers.def"
+#undef CUBLAS_NUMBER
+
+#include "backends/gpu/cuda/cusolver.h"
+
+#define SOLVER_ERROR(number, name, code, advice) SOLVER_ERROR_##name(number)
+#define SAME_SOLVER(name, number) \
+  _Static_assert((int)CUSOLVER_STATUS_##name == (number), #name " has another number");
+#define SOLVER_ERROR_NOT_INITIALIZED(n) SAME_SOLVER(NOT_INITIALIZED, n)
+#define SOLVER_ERROR_ALLOC_FAILED(n) SAME_SOLVER(ALLOC_FAILED, n)
+#define SOLVER_ERROR_INVALID_VALUE(n) SAME_SOLVER(INVALID_VALUE, n)
+#define SOLVER_ERROR_ARCH_MISMATCH(n) SAME_SOLVER(ARCH_MISMATCH, n)
+#define SOLVER_ERROR_EXECUTION_FAILED(n) SAME_SOLVER(EXECUTION_FAILED, n)
+#define SOLVER_ERROR_INTERNAL_ERROR(n) SAME_SOLVER(INTERNAL_ERROR, n)
+#define SOLVER_ERROR_NOT_SUPPORTED(n) SAME_SOLVER(NOT_SUPPORTED, n)
+#define SOLVER_ERROR_UNKNOWN(n)  // ours, for all others
+#include "backends/gpu/cuda/cusolver_errors.def"
+#undef SOLVER_ERROR
+
+static inline void linear_algebra_exists(const void **out) {
+#define CUBLAS_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
+#include "backends/gpu/cuda/cublas.def"
+#undef CUBLAS_FN
+#define SOLVER_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
+#include "backends/gpu/cuda/cusolver.def"
+#undef SOLVER_FN
+}
+static inline void linear_arguments(void) {
+  cublasStatus_t (*one)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t,
+                        cublasDiagType_t, int, int, const cuComplex *, const cuComplex *, int,
+                        cuComplex *, int) = cublasCtrsm_v2;
+  cublasStatus_t (*all)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t,
+                        cublasDiagType_t, int, int, const double *, const double *const *, int,
+                        double *const *, int, int) = cublasDtrsmBatched;
+  cusolverStatus_t (*room)(cusolverDnHandle_t, cublasFillMode_t, int, float *, int, int *) =
+      cusolverDnSpotrf_bufferSize;
+  cusolverStatus_t (*factor)(cusolverDnHandle_t, cublasFillMode_t, int, double *, int, double *,
+                             int, int *) = cusolverDnDpotrf;
+  cusolverStatus_t (*factors)(cusolverDnHandle_t, cublasFillMode_t, int, cuComplex **, int, int *,
+                              int) = cusolverDnCpotrfBatched;
+  (void)one, (void)all, (void)room, (void)factor, (void)factors;
+}
+_Static_assert(CUSOLVER_VERSION >= SOLVER_OLDEST && CUSOLVER_VERSION < SOLVER_TOO_NEW,
+               "the toolkit's version is one that is taken");

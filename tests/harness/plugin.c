@@ -63,6 +63,12 @@ const char *plugin_fake_cupti(const char *mode) {
 const char *plugin_fake_cublaslt(const char *mode) {
   return as_mode("libfake_cublaslt", mode, "missing", "cublasLtMatmul");
 }
+const char *plugin_fake_cusolver(const char *mode) {
+  return as_mode("libfake_cusolver", mode, "missing", "cusolverDnSpotrf");
+}
+const char *plugin_fake_cublas(const char *mode) {
+  return as_mode("libfake_cublas", mode, "missing", "cublasStrsm_v2");
+}
 const char *plugin_fake_cufft(const char *mode) {
   return as_mode("libfake_cufft", mode, "missing", "cufftSetWorkArea");
 }

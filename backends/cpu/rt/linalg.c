@@ -7,14 +7,7 @@
 #include "core/ir/config.h"
 #include "core/analysis/customcall.h"
 
-typedef struct linalg {
-  hlo_dtype type;
-  i64 batch, n, m, k;  // triangular-solve: A is n x n; X is m x k
-  // keep_other: the other triangle keeps the input (LAPACK)
-  bool lower, left, unit, trans, conj, keep_other;
-  bool a_columns, x_columns;  // A and X lie by columns
-  bool info;                  // a second result per matrix: 0, or the order of the failing minor
-} linalg;
+typedef cpu_linalg linalg;
 
 typedef struct job job;
 struct job {
@@ -131,12 +124,12 @@ static bool by_columns(const hlo_shape *s) {
 }
 
 // Matrices by rows and by columns are taken as they lie; what overwrites b must lie as b does.
-static void take_layouts(linalg *p, const hlo_shape *a, const hlo_shape *b, const hlo_shape *result,
-                         cpu_rt *out) {
+static void take_layouts(linalg *p, const hlo_shape *a, const hlo_shape *b,
+                         const hlo_shape *result) {
   bool rows_a = hlo_shape_is_row_major(a), rows = hlo_shape_is_row_major(result);
   if (rows ? !hlo_shape_is_row_major(b) : !by_columns(b) || !by_columns(result)) return;
   if (!rows_a && !by_columns(a)) return;
-  out->strided = true;
+  p->as_they_lie = true;
   p->a_columns = !rows_a;
   p->x_columns = !rows;
 }
@@ -145,14 +138,19 @@ bool cpu_cholesky_supports(const hlo_instr *i) {
   return matrix_type(i->shape->dtype) && i->shape->rank >= 2 &&
          hlo_operand(i, 0)->shape->dtype == i->shape->dtype;
 }
-hs_status cpu_cholesky_prepare(const hlo_instr *i, cpu_rt *out) {
-  linalg *p = hs_calloc(1, sizeof *p);
-  *p = (linalg){.type = i->shape->dtype,
+static void describe_cholesky(const hlo_instr *i, linalg *p) {
+  *p = (linalg){.kind = CPU_LINALG_CHOLESKY,
+                .type = i->shape->dtype,
                 .batch = batch_of(i->shape),
                 .n = i->shape->dims[i->shape->rank - 1],
                 .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0};
-  *out = (cpu_rt){.kind = "cholesky", .state = p, .run = run_cholesky, .inplace = 1};
-  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 0)->shape, i->shape, out);
+  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 0)->shape, i->shape);
+}
+hs_status cpu_cholesky_prepare(const hlo_instr *i, cpu_rt *out) {
+  linalg *p = hs_calloc(1, sizeof *p);
+  describe_cholesky(i, p);
+  *out = (cpu_rt){
+      .kind = "cholesky", .state = p, .run = run_cholesky, .inplace = 1, .strided = p->as_they_lie};
   return HS_GOOD;
 }
 
@@ -160,11 +158,11 @@ bool cpu_triangular_solve_supports(const hlo_instr *i) {
   return matrix_type(i->shape->dtype) && i->shape->rank >= 2 &&
          hlo_operand(i, 0)->shape->dtype == i->shape->dtype;
 }
-hs_status cpu_triangular_solve_prepare(const hlo_instr *i, cpu_rt *out) {
+static void describe_triangular(const hlo_instr *i, linalg *p) {
   const hlo_shape *s = i->shape;
   i64 tr = hlo_attr_int(i, HLO_ATTR_TRANSPOSE_A, HLO_TRANSPOSE_NO_TRANSPOSE);
-  linalg *p = hs_calloc(1, sizeof *p);
-  *p = (linalg){.type = s->dtype,
+  *p = (linalg){.kind = CPU_LINALG_TRIANGULAR,
+                .type = s->dtype,
                 .batch = batch_of(s),
                 .n = hlo_operand(i, 0)->shape->dims[s->rank - 1],
                 .m = s->dims[s->rank - 2],
@@ -174,8 +172,13 @@ hs_status cpu_triangular_solve_prepare(const hlo_instr *i, cpu_rt *out) {
                 .unit = hlo_attr_int(i, HLO_ATTR_UNIT_DIAGONAL, 0) != 0,
                 .trans = tr == HLO_TRANSPOSE_TRANSPOSE || tr == HLO_TRANSPOSE_ADJOINT,
                 .conj = tr == HLO_TRANSPOSE_ADJOINT};
-  *out = (cpu_rt){.kind = "triangular-solve", .state = p, .run = run_solve};
-  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 1)->shape, s, out);
+  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 1)->shape, s);
+}
+hs_status cpu_triangular_solve_prepare(const hlo_instr *i, cpu_rt *out) {
+  linalg *p = hs_calloc(1, sizeof *p);
+  describe_triangular(i, p);
+  *out =
+      (cpu_rt){.kind = "triangular-solve", .state = p, .run = run_solve, .strided = p->as_they_lie};
   return HS_GOOD;
 }
 
@@ -234,12 +237,10 @@ bool cpu_custom_call_supports(const hlo_instr *i) {
   return false;
 }
 
-hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
-  custom w = which_custom(i);
-  if (w == CUSTOM_TOPK) return cpu_topk_prepare(i, out);
+static void describe_custom(const hlo_instr *i, custom w, linalg *p) {
   const hlo_shape *s = w == CUSTOM_POTRF ? i->shape->elems[0] : i->shape;
-  linalg *p = hs_calloc(1, sizeof *p);
-  *p = (linalg){.type = s->dtype,
+  *p = (linalg){.kind = w == CUSTOM_POTRF ? CPU_LINALG_CHOLESKY : CPU_LINALG_TRIANGULAR,
+                .type = s->dtype,
                 .batch = batch_of(s),
                 .n = hlo_operand(i, 0)->shape->dims[s->rank - 1],
                 .m = s->dims[s->rank - 2],
@@ -251,10 +252,29 @@ hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
                 .conj = config_int(i, "trans_x") == 'C',
                 .keep_other = true,
                 .info = w == CUSTOM_POTRF};
+  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, i->noperands - 1)->shape, s);
+}
+
+hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
+  custom w = which_custom(i);
+  if (w == CUSTOM_TOPK) return cpu_topk_prepare(i, out);
+  linalg *p = hs_calloc(1, sizeof *p);
+  describe_custom(i, w, p);
   if (w == CUSTOM_POTRF)
     *out =
         (cpu_rt){.kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = 1};
   else *out = (cpu_rt){.kind = "triangular-solve (lapack call)", .state = p, .run = run_solve};
-  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, i->noperands - 1)->shape, s, out);
+  out->strided = p->as_they_lie;
   return HS_GOOD;
+}
+
+bool cpu_linalg_of(const hlo_instr *i, cpu_linalg *out) {
+  custom w = i->opcode == HLO_CUSTOM_CALL ? which_custom(i) : CUSTOM_NONE;
+  if (i->opcode == HLO_CHOLESKY && cpu_cholesky_supports(i)) describe_cholesky(i, out);
+  else if (i->opcode == HLO_TRIANGULAR_SOLVE && cpu_triangular_solve_supports(i))
+    describe_triangular(i, out);
+  else if ((w == CUSTOM_POTRF || w == CUSTOM_TRSM) && cpu_custom_call_supports(i))
+    describe_custom(i, w, out);
+  else return false;
+  return true;
 }

@@ -129,4 +129,19 @@ bool cpu_same_bytes(const hlo_shape *, const hlo_shape *);
 void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
                   u32 rank, const i64 *dims, size_t elem);
 
+// ---- linalg.c -----------------------------------------------------------------------------------
+// Factors of positive definite matrices and triangular systems, of operations and LAPACK calls.
+typedef struct cpu_linalg {
+  enum { CPU_LINALG_CHOLESKY, CPU_LINALG_TRIANGULAR } kind;
+  hlo_dtype type;
+  i64 batch, n, m, k;  // triangular: A is n x n; X is m x k
+  // keep_other: the other triangle keeps the input (LAPACK)
+  bool lower, left, unit, trans, conj, keep_other;
+  bool info;                  // a second result per matrix: 0, or the order of the failing minor
+  bool as_they_lie;           // else all arrays are row-major
+  bool a_columns, x_columns;  // A and X lie by columns
+} cpu_linalg;
+// What the instruction is; false: neither.
+bool cpu_linalg_of(const hlo_instr *, cpu_linalg *out);
+
 #endif

@@ -1,0 +1,208 @@
+// fake_cublas.c — a cuBLAS of our own for tests: solves triangular systems in the memory of the
+// emulated device, and misbehaves on request.
+//
+// It is as strict as the library's documentation allows it to be: handles, numbers, sizes, memory
+// that was allocated. The other triangle is not read, nor a diagonal of ones. What breaks a rule
+// answers INVALID_VALUE and says on stderr which. The work is done when the stream comes to it; a
+// stream that is captured is refused: products alone are promised to work there.
+//
+// What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
+//   ok           as it should be
+//   old, new     says version 10.2, 14.0
+//   failing      every call fails
+//   missing      has no cublasStrsm_v2 (the test renames it in its copy)
+#include "backends/gpu/cuda/cublas.h"
+
+#include <complex.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backends/gpu/emu/api_state.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+struct cublas_handle {
+  bool open;
+  cuda_stream *stream;
+};
+
+static bool is(const char *mode) {
+  Dl_info i;
+  const char *dash = NULL;
+  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
+  size_t n = dash ? strcspn(dash + 1, ".") : 0;
+  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
+}
+
+static blas_result broken(const char *rule) {
+  (void)fprintf(stderr, "fake_cublas: %s\n", rule);
+  return BLAS_INVALID_VALUE;
+}
+#define RULE(x) \
+  if (!(x)) return broken(#x)
+
+#define CUBLAS_FN(field, symbol, args) EXPORT blas_result symbol args;
+#include "backends/gpu/cuda/cublas.def"
+#undef CUBLAS_FN
+
+static bool is_memory(cuda_ptr at, i64 n) {
+  API_CALL_ANY();
+  return at % 16 == 0 && api_on_device((const void *)(uintptr_t)at, (size_t)n);
+}
+
+static bool is_captured(cuda_stream *s) {
+  int (*ask)(cuda_stream *, int *);
+  int status = 0;
+  *(void **)(void *)&ask = emu_api_symbol("cuStreamIsCapturing");
+  return ask(s, &status) != CUDA_OK || status != 0;
+}
+
+static bool enqueue(cuda_stream *s, cuda_host_fn *fn, void *arg) {
+  cuda_result (*later)(cuda_stream *, cuda_host_fn *, void *);
+  *(void **)(void *)&later = emu_api_symbol("cuLaunchHostFunc");
+  return later(s, fn, arg) == CUDA_OK;
+}
+
+// ---- numbers: types 0 to 3 are f32, f64, c64, c128 ----------------------------------------------
+typedef double complex number;
+static i64 size_of(int type) { return (i64[]){4, 8, 8, 16}[type]; }
+
+static number get(int type, const void *p, i64 k) {
+  const float *f = p;
+  const double *d = p;
+  switch (type) {
+  case 0: return (double)f[k];
+  case 1: return d[k];
+  case 2: return (double)f[2 * k] + (double)f[2 * k + 1] * I;
+  default: return d[2 * k] + d[2 * k + 1] * I;
+  }
+}
+
+static void put(int type, void *p, i64 k, number v) {
+  float *f = p;
+  double *d = p;
+  if (type == 0) f[k] = (float)creal(v);
+  else if (type == 1) d[k] = creal(v);
+  else if (type == 2) f[2 * k] = (float)creal(v), f[2 * k + 1] = (float)cimag(v);
+  else d[2 * k] = creal(v), d[2 * k + 1] = cimag(v);
+}
+
+// ---- handles ------------------------------------------------------------------------------------
+blas_result cublasCreate_v2(cublas_handle **handle) {
+  *handle = calloc(1, sizeof **handle);
+  (*handle)->open = true;
+  return BLAS_OK;
+}
+
+blas_result cublasDestroy_v2(cublas_handle *handle) { return free(handle), BLAS_OK; }
+
+blas_result cublasGetVersion_v2(cublas_handle *handle, int *version) {
+  RULE(handle && handle->open);
+  *version = is("old") ? 10200 : is("new") ? 140000 : 130100;
+  return BLAS_OK;
+}
+
+blas_result cublasSetStream_v2(cublas_handle *handle, cuda_stream *stream) {
+  RULE(handle && handle->open && stream);
+  handle->stream = stream;
+  return BLAS_OK;
+}
+
+// ---- systems ------------------------------------------------------------------------------------
+typedef struct work {
+  int type, side, triangle, op, diagonal, m, n, a_leading, x_leading, batch;
+  const u8 *a;
+  u8 *x;
+  const cuda_ptr *as, *xs;
+} work;
+
+// Element (r, c) of op(A).
+static number factor_at(const work *w, const u8 *a, i64 r, i64 c) {
+  bool turned = w->op != CUBLAS_PLAIN;
+  i64 row = turned ? c : r, column = turned ? r : c;
+  if (row == column && w->diagonal == CUBLAS_UNIT) return 1;
+  if (w->triangle == CUBLAS_LOWER ? column > row : column < row) return 0;
+  number v = get(w->type, a, column * w->a_leading + row);
+  return w->op == CUBLAS_ADJOINT ? conj(v) : v;
+}
+
+// One vector: op(A) y = x, or y op(A) = x. x[k] is element k of it.
+static void solve_vector(const work *w, const u8 *a, number *x, i64 order) {
+  bool left = w->side == CUBLAS_LEFT,
+       lower = (w->triangle == CUBLAS_LOWER) == (w->op == CUBLAS_PLAIN);
+  bool forward = lower == left;
+  for (i64 k = 0; k < order; k++) {
+    i64 r = forward ? k : order - 1 - k;
+    number v = x[r];
+    for (i64 j = 0; j < k; j++) {
+      i64 c = forward ? j : order - 1 - j;
+      v -= x[c] * (left ? factor_at(w, a, r, c) : factor_at(w, a, c, r));
+    }
+    x[r] = v / factor_at(w, a, r, r);
+  }
+}
+
+static void solve(const work *w, const u8 *a, u8 *x) {
+  bool left = w->side == CUBLAS_LEFT;
+  i64 order = left ? w->m : w->n, vectors = left ? w->n : w->m;
+  number *v = calloc((size_t)order, sizeof *v);
+  for (i64 k = 0; k < vectors; k++) {
+    for (i64 j = 0; j < order; j++)
+      v[j] = get(w->type, x, left ? k * w->x_leading + j : j * w->x_leading + k);
+    solve_vector(w, a, v, order);
+    for (i64 j = 0; j < order; j++)
+      put(w->type, x, left ? k * w->x_leading + j : j * w->x_leading + k, v[j]);
+  }
+  free(v);
+}
+
+static void compute(void *arg) {
+  const work *w = arg;
+  for (int b = 0; b < w->batch; b++)
+    solve(w, w->as ? (const u8 *)(uintptr_t)w->as[b] : w->a,
+          w->xs ? (u8 *)(uintptr_t)w->xs[b] : w->x);
+}
+
+static bool is_one(int type, const void *p) { return get(type, p, 0) == 1; }
+
+static blas_result start(const cublas_handle *h, work w, const void *factor) {
+  RULE(h && h->open && h->stream && !is_captured(h->stream));
+  RULE(w.side == CUBLAS_LEFT || w.side == CUBLAS_RIGHT);
+  RULE(w.triangle == CUBLAS_LOWER || w.triangle == CUBLAS_UPPER);
+  RULE(w.op >= CUBLAS_PLAIN && w.op <= CUBLAS_ADJOINT);
+  RULE(w.diagonal == CUBLAS_ANY || w.diagonal == CUBLAS_UNIT);
+  RULE(w.m > 0 && w.n > 0 && w.batch > 0 && w.x_leading >= w.m);
+  RULE(w.a_leading >= (w.side == CUBLAS_LEFT ? w.m : w.n) && is_one(w.type, factor));
+  if (is("failing")) return BLAS_EXECUTION_FAILED;
+  work *own = calloc(1, sizeof *own);  // as long as the process
+  *own = w;
+  return enqueue(h->stream, compute, own) ? BLAS_OK : BLAS_EXECUTION_FAILED;
+}
+
+#define SYSTEMS(t, number_type)                                                                   \
+  blas_result cublas##t##trsm_v2(cublas_handle *handle, int side, int triangle, int op,           \
+                                 int diagonal, int m, int n, const void *factor, cuda_ptr a,      \
+                                 int a_leading, cuda_ptr x, int x_leading) {                      \
+    RULE(is_memory(a, (i64)a_leading *(side == CUBLAS_LEFT ? m : n) * size_of(number_type)));     \
+    RULE(is_memory(x, (i64)x_leading *n *size_of(number_type)));                                  \
+    return start(handle,                                                                          \
+                 (work){number_type, side, triangle, op, diagonal, m, n, a_leading, x_leading, 1, \
+                        (const u8 *)(uintptr_t)a, (u8 *)(uintptr_t)x, NULL, NULL},                \
+                 factor);                                                                         \
+  }                                                                                               \
+  blas_result cublas##t##trsmBatched(cublas_handle *handle, int side, int triangle, int op,       \
+                                     int diagonal, int m, int n, const void *factor, cuda_ptr as, \
+                                     int a_leading, cuda_ptr xs, int x_leading, int batch) {      \
+    RULE(as % 8 == 0 && xs % 8 == 0 && is_memory(as & ~(cuda_ptr)15, 8 * (i64)batch));            \
+    return start(handle,                                                                          \
+                 (work){number_type, side, triangle, op, diagonal, m, n, a_leading, x_leading,    \
+                        batch, NULL, NULL, (const cuda_ptr *)(uintptr_t)as,                       \
+                        (const cuda_ptr *)(uintptr_t)xs},                                         \
+                 factor);                                                                         \
+  }
+SYSTEMS(S, 0)
+SYSTEMS(D, 1)
+SYSTEMS(C, 2)
+SYSTEMS(Z, 3)
