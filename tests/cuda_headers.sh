@@ -14,4 +14,4 @@ if ${CC:-gcc} -std=gnu17 -fsyntax-only -I"$mutant" -I. -isystem "$home/include" 
   echo "a wrong number is not found"; exit 1
 fi
 count() { cat backends/gpu/cuda/*.def | grep -c "$1"; }
-echo "$(count '^[A-Z]*_NUMBER(') numbers, $(count '^\(BLAS\|CUBLAS\|FFT\|SOLVER\)_FN(') functions as in $home/include"
+echo "$(count '^[A-Z]*_NUMBER(') numbers, $(count '^\(BLAS\|CUBLAS\|DNN\|FFT\|SOLVER\)_FN(') functions as in $home/include"

@@ -19,9 +19,6 @@ enum {
   LEAST_STEPS = 1 << 21,  // multiplications of a dot that is worth a library's choice
   LEAST_EDGE = 16,        // rows and columns; of narrower ones our kernels are as fast as memory
   TRIED = 4,              // algorithms
-  MOST_RUNS = 3,          // of each, after one that is not counted
-  MOST_MS = 50,           // of each
-  FILL = 0x3c,  // a byte that makes a number near 1 of f8 and f16, and a normal one of all
 };
 #define MOST_WORKSPACE ((i64)32 << 20)  // what NVIDIA advises from Hopper on
 
@@ -165,24 +162,14 @@ static const gpu_call_kind products = {.run = run_call, .print = print_call, .fr
 
 // ---- choosing -----------------------------------------------------------------------------------
 
-// Of our kernel where the choice is NULL; the least of a few runs, ms.
-static hs_status time_of(gpu_program *g, const cpu_step *s, const blas_call *c,
-                         const blas_choice *x, double *out) {
-  gpu_device *dev = g->dev;
-  double all = 0;
-  *out = 0;
-  for (u32 k = 0; k <= MOST_RUNS && all < MOST_MS; k++) {
-    float ms = 0;
-    GPU_TRY(dev, dev->d.event_record(g->from, dev->stream), "recording an event");
-    HS_TRY(x ? run_by(g, s, c, &x->algorithm, x->workspace_bytes) : gpu_launch(g, s));
-    GPU_TRY(dev, dev->d.event_record(g->to, dev->stream), "recording an event");
-    GPU_TRY(dev, dev->d.event_wait(g->to), s->instr->name);
-    GPU_TRY(dev, dev->d.event_elapsed(&ms, g->from, g->to), "the time of a product");
-    all += (double)ms;
-    if (k == 1 || (k && (double)ms < *out)) *out = (double)ms;
-    if (k == 0) *out = (double)ms;
-  }
-  return HS_GOOD;
+typedef struct trial {
+  const blas_call *c;
+  const blas_choice *x;
+} trial;
+
+static hs_status run_trial(gpu_program *g, const cpu_step *s, const void *arg) {
+  const trial *t = arg;
+  return run_by(g, s, t->c, &t->x->algorithm, t->x->workspace_bytes);
 }
 
 static hs_status ask(const blas_call *c, size_t workspace, blas_choice *out, int *n) {
@@ -229,7 +216,7 @@ static hs_status choose(gpu_program *g, const cpu_step *s, blas_call *c) {
   for (int k = 0; k < HS_MIN(n, (int)TRIED); k++) {
     double ms;
     if (x[k].state != BLAS_OK || x[k].workspace_bytes > room) continue;
-    hs_status one = time_of(g, s, c, &x[k], &ms);
+    hs_status one = gpu_library_time(g, s, run_trial, &(trial){c, &x[k]}, &ms);
     if (!hs_ok(one) && g->dev->failed) return one;
     tried += hs_ok(one);
     if (hs_ok(one) && (best < 0 || ms < best)) {
@@ -243,7 +230,7 @@ static hs_status choose(gpu_program *g, const cpu_step *s, blas_call *c) {
   if (!tried && !hs_ok(last)) return last;
   hs_status_drop(last);
   if (!tried) return blas_check(BLAS_NOT_SUPPORTED, "its algorithms");
-  if (g->libraries == BACKEND_LIBRARIES_AUTO) HS_TRY(time_of(g, s, c, NULL, &ours));
+  if (g->libraries == BACKEND_LIBRARIES_AUTO) HS_TRY(gpu_library_time(g, s, NULL, NULL, &ours));
   c->call.chosen = ours < 0 || best <= ours;
   name_choice(c, c->call.chosen ? "cuBLASLt," : "our kernel, not cuBLASLt's", tried, best, ours);
   return HS_GOOD;
@@ -287,27 +274,16 @@ static hs_status prepare(gpu_program *g, u32 kernel, blas_call *c) {
   return HS_GOOD;
 }
 
-hs_status gpu_blas_prepare(gpu_program *g) {
+hs_status gpu_blas_prepare(gpu_program *g, u32 kernel) {
   const gpu_library *l = g->dev->library[GPU_CUBLASLT];
-  bool filled = false;
-  for (u32 k = 0; l && l->open && k < g->p->kernels.n; k++) {
-    gpu_product p;
-    const hlo_instr *i = g->p->kernels.v[k]->instr;
-    if (!g->kernels[k].k || !is_meant(g, i, &p)) continue;
-    if (!filled)
-      GPU_TRY(g->dev,
-              g->dev->d.set8(g->memory + g->args_at, FILL, g->memory_bytes - g->args_at,
-                             g->dev->stream),
-              "filling the program's memory");
-    filled = true;
-    blas_call *c = HS_NEW(&g->arena, blas_call);
-    *c = (blas_call){.call.kind = &products, .p = p, .blas = (const gpu_blas *)l};
-    g->kernels[k].call = &c->call;
-    gpu_call_add(g, &c->call);
-    worker_doing = i->name;
-    HS_TRY(prepare(g, k, c));
-  }
-  return HS_GOOD;
+  gpu_product p;
+  if (!l || !l->open || !is_meant(g, g->p->kernels.v[kernel]->instr, &p)) return HS_GOOD;
+  HS_TRY(gpu_library_fill(g));
+  blas_call *c = HS_NEW(&g->arena, blas_call);
+  *c = (blas_call){.call.kind = &products, .p = p, .blas = (const gpu_blas *)l};
+  g->kernels[kernel].call = &c->call;
+  gpu_call_add(g, &c->call);
+  return prepare(g, kernel, c);
 }
 
 #endif

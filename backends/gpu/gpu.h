@@ -6,8 +6,8 @@
 //   emu/       the emulator: the same functions on this CPU (a room of its own)
 //   device.c   an open device: context, stream, transfers through pinned memory
 //   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
-//   library.h  steps that NVIDIA's libraries compute: product.c, blas.c, fourier.c, factor.c,
-//              triangular.c, library.c
+//   library.h  steps that NVIDIA's libraries compute: product.c, blas.c, window.c, fourier.c,
+//              factor.c, triangular.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   record.c   times of single kernels
 //   serve.c    the request handlers
@@ -30,7 +30,7 @@
 
 typedef struct gpu_library gpu_library;
 typedef struct gpu_call gpu_call;
-enum { GPU_CUBLASLT, GPU_CUFFT, GPU_CUSOLVER, GPU_CUBLAS, GPU_LIBRARIES };
+enum { GPU_CUBLASLT, GPU_CUFFT, GPU_CUSOLVER, GPU_CUBLAS, GPU_CUDNN, GPU_LIBRARIES };
 
 // ---- device.c -----------------------------------------------------------------------------------
 typedef struct gpu_device {
@@ -89,6 +89,7 @@ typedef struct gpu_program {
   backend_libraries libraries;
   HS_VEC(gpu_call *) calls;
   HS_VEC(hlo_module *) helpers;  // kernels of ours around calls
+  bool filled;                   // its memory, for trials
   hs_buf refused;                // what libraries do not do, a line each
   // what follows is there when it was loaded onto a device
   gpu_device *dev;

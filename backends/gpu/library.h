@@ -3,17 +3,20 @@
 //
 //   product.c  what a dot is to BLAS: sizes, strides, types (products.def)
 //   blas.c     cuBLASLt: which dots, by which of its algorithms, how they are run
+//   window.c   cuDNN: convolutions, as dots
 //   fourier.c  cuFFT: transforms
 //   factor.c, triangular.c  cuSOLVER and cuBLAS: Cholesky factors, triangular systems
 //   library.c  what they have in common: the library that is open, and the calls of a program
 //
-// A dot has our kernel as well: it is what the library is measured against, and what runs where
-// that does not do it. Where there is no kernel of ours a library does the step *alone*: without
-// it the host does. Around its call there may be a *helper*, a kernel of ours made from HLO text.
+// A dot or convolution has our kernel as well: it is what the library is measured against, and what
+// runs where that does not do it. Where there is no kernel of ours a library does the step *alone*:
+// without it the host does. Around its call there may be a *helper*, a kernel of ours made from HLO
+// text.
 #ifndef GPU_LIBRARY_H
 #define GPU_LIBRARY_H
 
 #include "backends/gpu/cuda/cublas.h"
+#include "backends/gpu/cuda/cudnn.h"
 #include "backends/gpu/cuda/cufft.h"
 #include "backends/gpu/cuda/cusolver.h"
 #include "backends/gpu/gpu.h"
@@ -93,9 +96,20 @@ hs_status gpu_fourier_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 
 // Bytes of workspace that cuBLASLt wants for the instruction; -1: it does not compute it. Opens the
 // library when it is first needed. An error only where libraries are insisted on.
 hs_status gpu_blas_wants(gpu_program *, const hlo_instr *, i64 *workspace);
-// Of a loaded program, before it runs: chooses an algorithm for each of its dots, or our kernel.
-// What is in its memory, constants aside, is lost.
-hs_status gpu_blas_prepare(gpu_program *);
+// Of a loaded program, before it runs: chooses an algorithm for a kernel that is a dot, or ours.
+hs_status gpu_blas_prepare(gpu_program *, u32 kernel);
+// The same of convolutions, by cuDNN.
+hs_status gpu_window_wants(gpu_program *, const hlo_instr *, i64 *workspace);
+hs_status gpu_window_prepare(gpu_program *, u32 kernel);
+
+// Fills the memory of the program, constants aside, with numbers, the first time.
+hs_status gpu_library_fill(gpu_program *);
+// The time of what run enqueues, the least of a few, ms. run NULL: of our kernel.
+typedef hs_status gpu_trial(gpu_program *, const cpu_step *, const void *arg);
+hs_status gpu_library_time(gpu_program *, const cpu_step *, gpu_trial *run, const void *arg,
+                           double *ms);
+// Strides in elements, by dimension; false for what is not dense or has more dimensions.
+bool gpu_strides(const hlo_shape *, u32 most_rank, i64 *out);
 
 typedef struct gpu_matrix {
   bool turned;         // stored with rows and columns exchanged

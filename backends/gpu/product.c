@@ -44,9 +44,9 @@ static const product_row *row_of(const hlo_instr *i, u32 sm) {
 // ---- strides ------------------------------------------------------------------------------------
 
 // In elements, by dimension. False for what is not dense.
-static bool strides_of(const hlo_shape *s, i64 *out) {
+bool gpu_strides(const hlo_shape *s, u32 most_rank, i64 *out) {
   const hlo_layout *l = s->layout;
-  if (s->rank > MOST_RANK || hlo_shape_is_dynamic(s)) return false;
+  if (s->rank > most_rank || hlo_shape_is_dynamic(s)) return false;
   if (!l) return hlo_row_major_strides(s->rank, s->dims, out), true;
   if (l->ntiles || l->nsplits || l->element_bits) return false;
   i64 at = 1;
@@ -109,7 +109,7 @@ static bool find_sides(const hlo_instr *i, sides *out) {
                                          HLO_ATTR_RHS_CONTRACTING_DIMS};
   i64 stride[3][MOST_RANK];
   for (u32 k = 0; k < 3; k++)
-    if (!strides_of(s[k], stride[k])) return false;
+    if (!gpu_strides(s[k], MOST_RANK, stride[k])) return false;
   dims batch[2] = {0}, steps = {0}, own[2] = {0};
   hlo_ints b[2], c[2];
   u32 at = 0;

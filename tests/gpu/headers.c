@@ -168,3 +168,55 @@ static inline void linear_arguments(void) {
 }
 _Static_assert(CUSOLVER_VERSION >= SOLVER_OLDEST && CUSOLVER_VERSION < SOLVER_TOO_NEW,
                "the toolkit's version is one that is taken");
+
+// ---- cuDNN --------------------------------------------------------------------------------------
+#if __has_include(<cudnn.h>)
+#include <cudnn.h>
+
+#include "backends/gpu/cuda/cudnn.h"
+
+#define DNN_NUMBER(name, theirs, value) \
+  _Static_assert((long)(theirs) == (value), #theirs " has another number");
+#include "backends/gpu/cuda/cudnn_numbers.def"
+#undef DNN_NUMBER
+
+#define DNN_ERROR(number, name, code, advice) DNN_ERROR_##name(number)
+#define SAME_DNN(name, number) \
+  _Static_assert((int)CUDNN_STATUS_##name == (number), #name " has another number");
+#define DNN_ERROR_NOT_INITIALIZED(n) SAME_DNN(NOT_INITIALIZED, n)
+#define DNN_ERROR_SUBLIBRARY_LOADING_FAILED(n) SAME_DNN(SUBLIBRARY_LOADING_FAILED, n)
+#define DNN_ERROR_BAD_PARAM(n) SAME_DNN(BAD_PARAM, n)
+#define DNN_ERROR_NOT_SUPPORTED(n) SAME_DNN(NOT_SUPPORTED, n)
+#define DNN_ERROR_NOT_SUPPORTED_ARCH_MISMATCH(n) SAME_DNN(NOT_SUPPORTED_ARCH_MISMATCH, n)
+#define DNN_ERROR_INTERNAL_ERROR(n) SAME_DNN(INTERNAL_ERROR, n)
+#define DNN_ERROR_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED(n) \
+  SAME_DNN(INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, n)
+#define DNN_ERROR_EXECUTION_FAILED(n) SAME_DNN(EXECUTION_FAILED, n)
+#define DNN_ERROR_UNKNOWN(n)  // ours, for all others
+#include "backends/gpu/cuda/cudnn_errors.def"
+#undef DNN_ERROR
+
+static inline void convolutions_exist(const void **out) {
+#define DNN_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
+#include "backends/gpu/cuda/cudnn.def"
+#undef DNN_FN
+}
+static inline void convolution_arguments(void) {
+  cudnnStatus_t (*set)(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
+                       cudnnBackendAttributeType_t, i64, const void *) = cudnnBackendSetAttribute;
+  cudnnStatus_t (*get)(cudnnBackendDescriptor_t const, cudnnBackendAttributeName_t,
+                       cudnnBackendAttributeType_t, i64, i64 *, void *) = cudnnBackendGetAttribute;
+  cudnnStatus_t (*make)(cudnnBackendDescriptorType_t, cudnnBackendDescriptor_t *) =
+      cudnnBackendCreateDescriptor;
+  cudnnStatus_t (*run)(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t) =
+      cudnnBackendExecute;
+  size_t (*version)(void) = cudnnGetVersion;
+  (void)set, (void)get, (void)make, (void)run, (void)version;
+}
+_Static_assert(CUDNN_VERSION >= DNN_OLDEST && CUDNN_VERSION < DNN_TOO_NEW,
+               "the version that is installed is one that is taken");
+_Static_assert(sizeof(cudnnBackendDescriptor_t) == sizeof(dnn_desc *) &&
+                   sizeof(cudnnDataType_t) == sizeof(int) &&
+                   sizeof(cudnnBackendNumericalNote_t) == sizeof(int),
+               "descriptors are pointers, enumerations are ints");
+#endif

@@ -69,6 +69,9 @@ const char *plugin_fake_cusolver(const char *mode) {
 const char *plugin_fake_cublas(const char *mode) {
   return as_mode("libfake_cublas", mode, "missing", "cublasStrsm_v2");
 }
+const char *plugin_fake_cudnn(const char *mode) {
+  return as_mode("libfake_cudnn", mode, "missing", "cudnnBackendExecute");
+}
 const char *plugin_fake_cufft(const char *mode) {
   return as_mode("libfake_cufft", mode, "missing", "cufftSetWorkArea");
 }

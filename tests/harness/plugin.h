@@ -16,6 +16,7 @@ const char *plugin_fake_cuda(const char *mode);
 const char *plugin_fake_cupti(const char *mode);
 const char *plugin_fake_cublaslt(const char *mode);
 const char *plugin_fake_cufft(const char *mode);
+const char *plugin_fake_cudnn(const char *mode);
 const char *plugin_fake_cusolver(const char *mode);
 const char *plugin_fake_cublas(const char *mode);
 // A whole file, which the caller frees; empty when it cannot be read.

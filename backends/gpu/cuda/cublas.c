@@ -9,8 +9,10 @@ static const char *const places[] = {
     "libcublas.so.11", "/usr/local/cuda/lib64/libcublas.so.11",
 };
 static const cuda_library cublas = {
-    "cuBLAS",         "libcublas", "HLOSH_LIBCUBLAS", places,
-    HS_COUNT(places), BLAS_OLDEST, BLAS_TOO_NEW,      "CUDA 11.4 to 13",
+    "cuBLAS",          "libcublas of NVIDIA's CUDA toolkit",
+    "HLOSH_LIBCUBLAS", places,
+    HS_COUNT(places),  BLAS_OLDEST,
+    BLAS_TOO_NEW,      "CUDA 11.4 to 13",
 };
 
 hs_status cublas_check(blas_result r, const char *what) {

@@ -11,8 +11,10 @@ static const char *const places[] = {
     "libcublasLt.so.11", "/usr/local/cuda/lib64/libcublasLt.so.11",
 };
 static const cuda_library cublaslt = {
-    "cuBLASLt",       "libcublas", "HLOSH_LIBCUBLASLT", places,
-    HS_COUNT(places), BLAS_OLDEST, BLAS_TOO_NEW,        "CUDA 11.4 to 13",
+    "cuBLASLt",          "libcublas of NVIDIA's CUDA toolkit",
+    "HLOSH_LIBCUBLASLT", places,
+    HS_COUNT(places),    BLAS_OLDEST,
+    BLAS_TOO_NEW,        "CUDA 11.4 to 13",
 };
 
 hs_status blas_check(blas_result r, const char *what) {

@@ -9,8 +9,10 @@ static const char *const places[] = {
     "libcufft.so.10", "/usr/local/cuda/lib64/libcufft.so.10",
 };
 static const cuda_library cufft = {
-    "cuFFT",          "libcufft", "HLOSH_LIBCUFFT", places,
-    HS_COUNT(places), FFT_OLDEST, FFT_TOO_NEW,      "CUDA 11.4 to 13",
+    "cuFFT",          "libcufft of NVIDIA's CUDA toolkit",
+    "HLOSH_LIBCUFFT", places,
+    HS_COUNT(places), FFT_OLDEST,
+    FFT_TOO_NEW,      "CUDA 11.4 to 13",
 };
 
 hs_status fft_check(fft_result r, const char *what) {

@@ -10,8 +10,10 @@ static const char *const places[] = {
     "/usr/local/cuda/lib64/libcusolver.so.11",
 };
 static const cuda_library cusolver = {
-    "cuSOLVER",       "libcusolver", "HLOSH_LIBCUSOLVER", places,
-    HS_COUNT(places), SOLVER_OLDEST, SOLVER_TOO_NEW,      "CUDA 11.4 to 13",
+    "cuSOLVER",          "libcusolver of NVIDIA's CUDA toolkit",
+    "HLOSH_LIBCUSOLVER", places,
+    HS_COUNT(places),    SOLVER_OLDEST,
+    SOLVER_TOO_NEW,      "CUDA 11.4 to 13",
 };
 
 hs_status solver_check(solver_result r, const char *what) {

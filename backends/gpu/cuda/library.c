@@ -24,7 +24,7 @@ hs_status cuda_library_load(const cuda_library *l, const char *path, void **out)
   if (!*out)
     s = hs_with_note(hs_with_note(hs_fail(HS_E_NOT_BUILT, "there is no %s here", l->name), "%s",
                                   hs_buf_cstr(&looked)),
-                     "fix: install it (a part of NVIDIA's CUDA toolkit: %s), or name the library "
+                     "fix: install it (%s), or name the library "
                      "in %s; " WITHOUT,
                      l->part, l->variable);
   hs_buf_free(&looked);

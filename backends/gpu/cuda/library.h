@@ -8,7 +8,7 @@
 
 typedef struct cuda_library {
   const char *name;      // "cuBLASLt"
-  const char *part;      // of the toolkit that has it: "libcublas"
+  const char *part;      // what to install: "libcublas of NVIDIA's CUDA toolkit"
   const char *variable;  // of the environment, which names another file
   const char *const *places;
   size_t nplaces;

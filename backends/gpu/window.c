@@ -1,0 +1,399 @@
+// window.c — convolutions by cuDNN's graph API: which ones, by which of its engines, and how they
+// are run. See library.h.
+//
+// Any layouts will do, as every tensor has a stride for each dimension; there are two spatial
+// dimensions or three, one more of size 1 in front where there is one. What has holes between the
+// elements of its operand, or groups of a batch, stays our kernel's.
+//
+// When the program is on the device, the library's heuristic names engines; those that round more
+// than the types say, or add up in no fixed order, or by transforms that spread an infinity, are
+// left out by their notes. A few are timed there, as algorithms of dots are (blas.c).
+#include "backends/gpu/library.h"
+
+#include <stdio.h>
+
+#if HAVE_LLVM
+
+enum {
+  MOST_RANK = 5,
+  MOST_SPATIAL = 3,
+  ASKED = 16,             // engines of the heuristic
+  TRIED = 4,              // of those that will do
+  NOTES = 16,             // of an engine
+  LEAST_STEPS = 1 << 21,  // multiplications of one that is worth a library's choice
+  ALIGNMENT = 16,
+};
+#define MOST_WORKSPACE ((i64)64 << 20)
+
+typedef struct gpu_dnn {
+  gpu_library l;
+  dnn_api api;
+  dnn_handle *handle;
+} gpu_dnn;
+
+typedef struct tensor {
+  i64 dims[MOST_RANK], strides[MOST_RANK];
+} tensor;
+
+typedef struct window {
+  int type, compute;
+  u32 spatial;
+  tensor x, w, y;
+  i64 stride[MOST_SPATIAL], dilation[MOST_SPATIAL], before[MOST_SPATIAL], after[MOST_SPATIAL];
+  bool reversed;
+} window;
+
+enum { TENSORS = 3, DESCS = 6 };  // x, w, y; convolution, operation, graph
+typedef struct window_call {
+  gpu_call call;
+  window w;
+  const gpu_dnn *dnn;
+  dnn_desc *desc[DESCS], *plan;
+  i64 workspace;
+} window_call;
+
+static hs_status open_dnn(gpu_library *l) {
+  gpu_dnn *x = (gpu_dnn *)l;
+  HS_TRY(dnn_open(NULL, &x->api));
+  return dnn_check(x->api.create(&x->handle), "starting cuDNN");
+}
+
+static const gpu_library_kind cudnn = {
+    .bytes = sizeof(gpu_dnn), .name = "cuDNN", .variable = "HLOSH_LIBCUDNN", .open = open_dnn};
+
+// ---- which convolutions -------------------------------------------------------------------------
+
+static bool type_of(hlo_dtype t, int *type, int *compute) {
+  static const struct {
+    hlo_dtype dtype;
+    int type, compute;
+  } types[] = {{HLO_F32, DNN_F32, DNN_F32},
+               {HLO_F64, DNN_F64, DNN_F64},
+               {HLO_F16, DNN_F16, DNN_F32},
+               {HLO_BF16, DNN_BF16, DNN_F32}};
+  for (size_t k = 0; k < HS_COUNT(types); k++)
+    if (types[k].dtype == t) return *type = types[k].type, *compute = types[k].compute, true;
+  return false;
+}
+
+// Dimensions as the library has them: two of the labels, then `n` spatial ones.
+static bool tensor_of(const hlo_shape *s, i64 first, i64 second, const i64 *spatial, u32 n,
+                      tensor *out) {
+  i64 strides[MOST_RANK];
+  if (!gpu_strides(s, MOST_RANK, strides)) return false;
+  u32 extra = n == 1;
+  out->dims[0] = s->dims[first], out->strides[0] = strides[first];
+  out->dims[1] = s->dims[second], out->strides[1] = strides[second];
+  for (u32 k = 0; k < n; k++) {
+    out->dims[2 + extra + k] = s->dims[spatial[k]];
+    out->strides[2 + extra + k] = strides[spatial[k]];
+  }
+  if (extra) out->dims[2] = 1, out->strides[2] = out->strides[3] * out->dims[3];
+  for (u32 k = 0; k < 2 + extra + n; k++)
+    if (out->dims[k] > INT32_MAX || out->strides[k] > INT32_MAX) return false;
+  return true;
+}
+
+static bool windows_of(const hlo_window *v, window *out) {
+  u32 extra = v->n == 1;
+  if (extra) out->stride[0] = out->dilation[0] = 1;
+  for (u32 k = 0; k < v->n; k++) {
+    const hlo_window_dim *d = &v->v[k];
+    if (d->lhs_dilate != 1 || d->pad_low < 0 || d->pad_high < 0 || d->reversal != v->v[0].reversal)
+      return false;
+    out->stride[extra + k] = d->stride, out->dilation[extra + k] = d->rhs_dilate;
+    out->before[extra + k] = d->pad_low, out->after[extra + k] = d->pad_high;
+  }
+  out->reversed = v->v[0].reversal;
+  out->spatial = v->n + extra;
+  return true;
+}
+
+static bool window_of(const hlo_instr *i, window *out) {
+  *out = (window){0};
+  if (i->opcode != HLO_CONVOLUTION || i->shape->elements == 0) return false;
+  const hlo_shape *x = hlo_operand(i, 0)->shape, *w = hlo_operand(i, 1)->shape, *y = i->shape;
+  const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
+  const hlo_window *v = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  return l && v && v->n == l->nspatial && v->n >= 1 && v->n <= MOST_SPATIAL &&
+         x->dtype == y->dtype && w->dtype == y->dtype && x->elements > 0 && w->elements > 0 &&
+         hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1) == 1 &&
+         type_of(y->dtype, &out->type, &out->compute) && windows_of(v, out) &&
+         tensor_of(x, l->lhs_batch, l->lhs_feature, l->lhs_spatial, v->n, &out->x) &&
+         tensor_of(w, l->rhs_output_feature, l->rhs_input_feature, l->rhs_spatial, v->n, &out->w) &&
+         tensor_of(y, l->out_batch, l->out_feature, l->out_spatial, v->n, &out->y);
+}
+
+static double steps_of(const hlo_instr *i, const window *w) {
+  double n = (double)i->shape->elements * (double)w->w.dims[1];
+  for (u32 k = 0; k < w->spatial; k++) n *= (double)w->w.dims[2 + k];
+  return n;
+}
+
+static bool is_meant(const gpu_program *g, const hlo_instr *i, window *w) {
+  return g->dev && g->libraries != BACKEND_LIBRARIES_OFF && window_of(i, w) &&
+         (w->type != DNN_BF16 || g->sm >= 80) &&
+         (g->libraries == BACKEND_LIBRARIES_ON || steps_of(i, w) >= LEAST_STEPS);
+}
+
+hs_status gpu_window_wants(gpu_program *g, const hlo_instr *i, i64 *workspace) {
+  window w;
+  gpu_library *l;
+  *workspace = -1;
+  if (!is_meant(g, i, &w)) return HS_GOOD;
+  hs_status s = gpu_library_find(g->dev, &g->dev->library[GPU_CUDNN], &cudnn, &l);
+  i64 bytes = hlo_shape_bytes(i->shape);
+  if (hs_ok(s)) *workspace = HS_MIN(4 * gpu_aligned(bytes), MOST_WORKSPACE);
+  else if (g->libraries == BACKEND_LIBRARIES_ON) return s;
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+
+// ---- descriptors --------------------------------------------------------------------------------
+
+typedef struct attribute {
+  int name, type;
+  i64 n;
+  const void *values;
+} attribute;
+
+static hs_status make(const dnn_api *api, int kind, u32 n, const attribute *a, dnn_desc **out) {
+  static const char what[] = "describing a convolution";
+  HS_TRY(dnn_check(api->desc_new(kind, out), what));
+  for (u32 k = 0; k < n; k++)
+    HS_TRY(dnn_check(api->desc_set(*out, a[k].name, a[k].type, a[k].n, a[k].values), what));
+  return dnn_check(api->desc_ready(*out), what);
+}
+#define MAKE(api, kind, list, out) make((api), (kind), (u32)HS_COUNT(list), (list), (out))
+
+static hs_status make_tensor(const window_call *c, const tensor *t, i64 id, dnn_desc **out) {
+  i64 alignment = ALIGNMENT, rank = 2 + c->w.spatial;
+  const attribute a[] = {{DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, &c->w.type},
+                         {DNN_TENSOR_DIMS, DNN_OF_I64, rank, t->dims},
+                         {DNN_TENSOR_STRIDES, DNN_OF_I64, rank, t->strides},
+                         {DNN_TENSOR_ID, DNN_OF_I64, 1, &id},
+                         {DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1, &alignment}};
+  return MAKE(&c->dnn->api, DNN_TENSOR, a, out);
+}
+
+static hs_status make_convolution(const window_call *c, dnn_desc **out) {
+  const window *w = &c->w;
+  i64 n = w->spatial;
+  int mode = w->reversed ? DNN_MODE_REVERSED : DNN_MODE_PLAIN;
+  const attribute a[] = {{DNN_CONVOLUTION_RANK, DNN_OF_I64, 1, &n},
+                         {DNN_CONVOLUTION_TYPE, DNN_OF_TYPE, 1, &w->compute},
+                         {DNN_CONVOLUTION_MODE, DNN_OF_MODE, 1, &mode},
+                         {DNN_CONVOLUTION_STRIDES, DNN_OF_I64, n, w->stride},
+                         {DNN_CONVOLUTION_DILATIONS, DNN_OF_I64, n, w->dilation},
+                         {DNN_CONVOLUTION_BEFORE, DNN_OF_I64, n, w->before},
+                         {DNN_CONVOLUTION_AFTER, DNN_OF_I64, n, w->after}};
+  return MAKE(&c->dnn->api, DNN_CONVOLUTION, a, out);
+}
+
+static hs_status describe(window_call *c) {
+  const tensor *t[] = {&c->w.x, &c->w.w, &c->w.y};
+  const double wide[] = {1, 0};
+  const float narrow[] = {1, 0};
+  bool f64 = c->w.type == DNN_F64;
+  int of = f64 ? DNN_OF_F64 : DNN_OF_F32;
+  dnn_desc **d = c->desc;
+  for (u32 k = 0; k < TENSORS; k++) HS_TRY(make_tensor(c, t[k], k + 1, &d[k]));
+  HS_TRY(make_convolution(c, &d[3]));
+  const attribute a[] = {{DNN_FORWARD_CONVOLUTION, DNN_OF_DESC, 1, &d[3]},
+                         {DNN_FORWARD_X, DNN_OF_DESC, 1, &d[0]},
+                         {DNN_FORWARD_W, DNN_OF_DESC, 1, &d[1]},
+                         {DNN_FORWARD_Y, DNN_OF_DESC, 1, &d[2]},
+                         {DNN_FORWARD_ALPHA, of, 1, f64 ? (const void *)&wide[0] : &narrow[0]},
+                         {DNN_FORWARD_BETA, of, 1, f64 ? (const void *)&wide[1] : &narrow[1]}};
+  HS_TRY(MAKE(&c->dnn->api, DNN_FORWARD, a, &d[4]));
+  const attribute g[] = {{DNN_GRAPH_HANDLE, DNN_OF_HANDLE, 1, &c->dnn->handle},
+                         {DNN_GRAPH_OPS, DNN_OF_DESC, 1, &d[4]}};
+  return MAKE(&c->dnn->api, DNN_GRAPH, g, &d[5]);
+}
+
+static void drop(const dnn_api *api, dnn_desc **d) {
+  if (*d) (void)api->desc_free(*d);
+  *d = NULL;
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+typedef struct trial {
+  const window_call *c;
+  dnn_desc *plan;
+  i64 workspace;
+} trial;
+
+static hs_status run_plan(gpu_program *g, const cpu_step *s, const void *arg) {
+  const trial *t = arg;
+  const dnn_api *api = &t->c->dnn->api;
+  const i64 ids[] = {1, 2, 3};
+  cuda_ptr at[] = {gpu_address(g, s->vals[0]), gpu_address(g, s->vals[1]),
+                   gpu_address(g, s->vals[s->nin])},
+           work = t->workspace ? g->addr[s->scratch_slot] : 0;
+  const attribute a[] = {{DNN_PACK_IDS, DNN_OF_I64, TENSORS, ids},
+                         {DNN_PACK_POINTERS, DNN_OF_POINTER, TENSORS, at},
+                         {DNN_PACK_WORKSPACE, DNN_OF_POINTER, 1, &work}};
+  dnn_desc *pack = NULL;
+  HS_TRY(dnn_check(api->stream(t->c->dnn->handle, g->dev->stream), s->instr->name));
+  hs_status st = MAKE(api, DNN_PACK, a, &pack);
+  g->launches++;
+  if (hs_ok(st)) st = dnn_check(api->execute(t->c->dnn->handle, t->plan, pack), s->instr->name);
+  drop(api, &pack);
+  return st;
+}
+
+static hs_status run_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
+  const window_call *c = (const window_call *)x;
+  return run_plan(g, s, &(trial){c, c->plan, c->workspace});
+}
+
+static void print_dims(hs_buf *out, const char *name, u32 n, const i64 *dims) {
+  hs_buf_puts(out, name);
+  for (u32 k = 0; k < n; k++) hs_buf_printf(out, "%s%lld", k ? " x " : " ", (long long)dims[k]);
+}
+
+static void print_call(const gpu_call *x, hs_buf *out) {
+  const window *w = &((const window_call *)x)->w;
+  print_dims(out, "of", 2 + w->spatial, w->x.dims);
+  print_dims(out, " by", 2 + w->spatial, w->w.dims);
+}
+
+static void free_call(gpu_program *g, gpu_call *x) {
+  window_call *c = (window_call *)x;
+  (void)g;
+  drop(&c->dnn->api, &c->plan);
+  for (u32 k = DESCS; k-- > 0;) drop(&c->dnn->api, &c->desc[k]);
+}
+
+static const gpu_call_kind windows = {.run = run_call, .print = print_call, .free = free_call};
+
+// ---- choosing -----------------------------------------------------------------------------------
+
+static bool is_good(const window *w, i64 n, const int *notes) {
+  bool half = w->type == DNN_F16 || w->type == DNN_BF16;
+  static const int never[] = {DNN_NOTE_REDUCED,     DNN_NOTE_FFT,         DNN_NOTE_NONDETERMINISTIC,
+                              DNN_NOTE_WINOGRAD,    DNN_NOTE_WINOGRAD_4,  DNN_NOTE_WINOGRAD_6,
+                              DNN_NOTE_WINOGRAD_13, DNN_NOTE_DOWN_CONVERT};
+  for (i64 k = 0; k < n; k++) {
+    if (!half && notes[k] == DNN_NOTE_TENSOR_CORE) return false;
+    for (size_t j = 0; j < HS_COUNT(never); j++)
+      if (notes[k] == never[j]) return false;
+  }
+  return true;
+}
+
+// The number of a configuration's engine; -1: it will not do.
+static i64 engine_of(const window_call *c, dnn_desc *config) {
+  const dnn_api *api = &c->dnn->api;
+  dnn_desc *engine = NULL;
+  int notes[NOTES];
+  i64 n = 0, number = -1, one;
+  dnn_result r = api->desc_new(DNN_ENGINE, &engine);
+  if (r == DNN_OK) r = api->desc_get(config, DNN_CONFIG_ENGINE, DNN_OF_DESC, 1, &one, &engine);
+  if (r == DNN_OK) r = api->desc_get(engine, DNN_ENGINE_NOTES, DNN_OF_NOTE, NOTES, &n, notes);
+  if (r == DNN_OK) r = api->desc_get(engine, DNN_ENGINE_NUMBER, DNN_OF_I64, 1, &one, &number);
+  drop(api, &engine);
+  return r == DNN_OK && n <= NOTES && is_good(&c->w, n, notes) ? number : -1;
+}
+
+// A plan of the configuration, with the workspace that it needs.
+static hs_status plan_of(const window_call *c, dnn_desc *config, dnn_desc **out, i64 *workspace) {
+  i64 one;
+  const attribute a[] = {{DNN_PLAN_HANDLE, DNN_OF_HANDLE, 1, &c->dnn->handle},
+                         {DNN_PLAN_CONFIG, DNN_OF_DESC, 1, &config}};
+  HS_TRY(MAKE(&c->dnn->api, DNN_PLAN, a, out));
+  return dnn_check(c->dnn->api.desc_get(*out, DNN_PLAN_WORKSPACE, DNN_OF_I64, 1, &one, workspace),
+                   "planning a convolution");
+}
+
+static hs_status ask(const window_call *c, dnn_desc **heuristic, dnn_desc **configs, i64 *n) {
+  const dnn_api *api = &c->dnn->api;
+  int mode = DNN_HEURISTIC_A;
+  const attribute a[] = {{DNN_HEURISTIC_GRAPH, DNN_OF_DESC, 1, &c->desc[5]},
+                         {DNN_HEURISTIC_MODE, DNN_OF_HEURISTIC, 1, &mode}};
+  HS_TRY(MAKE(api, DNN_HEURISTIC, a, heuristic));
+  for (u32 k = 0; k < ASKED; k++)
+    HS_TRY(dnn_check(api->desc_new(DNN_CONFIG, &configs[k]), "its heuristic"));
+  return dnn_check(api->desc_get(*heuristic, DNN_HEURISTIC_RESULTS, DNN_OF_DESC, ASKED, n, configs),
+                   "its heuristic");
+}
+
+typedef struct race {
+  u32 tried;
+  double best;
+  i64 engine;
+  hs_status last;
+} race;
+
+// An engine that fails is left out, unless the device goes with it.
+static hs_status enter(gpu_program *g, const cpu_step *s, window_call *c, dnn_desc *config,
+                       i64 room, race *r) {
+  i64 engine = engine_of(c, config), workspace = 0;
+  dnn_desc *plan = NULL;
+  double ms = 0;
+  if (engine < 0) return HS_GOOD;
+  hs_status st = plan_of(c, config, &plan, &workspace);
+  bool fits = hs_ok(st) && workspace <= room;
+  if (fits) st = gpu_library_time(g, s, run_plan, &(trial){c, plan, workspace}, &ms);
+  r->tried += fits && hs_ok(st);
+  if (fits && hs_ok(st) && (!c->plan || ms < r->best)) {
+    drop(&c->dnn->api, &c->plan);
+    c->plan = plan, c->workspace = workspace;
+    r->best = ms, r->engine = engine;
+    plan = NULL;
+  }
+  drop(&c->dnn->api, &plan);
+  if (hs_ok(st) || g->dev->failed) return st;
+  hs_status_drop(r->last);
+  r->last = st;
+  return HS_GOOD;
+}
+
+static hs_status choose(gpu_program *g, const cpu_step *s, window_call *c) {
+  dnn_desc *heuristic = NULL, *configs[ASKED] = {0};
+  i64 n = 0, room = s->scratch_slot == CPU_NONE ? 0 : (i64)g->p->slots.v[s->scratch_slot].bytes;
+  race r = {.last = HS_GOOD};
+  double ours = -1;
+  hs_status st = describe(c);
+  if (hs_ok(st)) st = ask(c, &heuristic, configs, &n);
+  for (i64 k = 0; k < HS_MIN(n, (i64)ASKED) && r.tried < TRIED && hs_ok(st); k++)
+    st = enter(g, s, c, configs[k], room, &r);
+  for (u32 k = 0; k < ASKED; k++) drop(&c->dnn->api, &configs[k]);
+  drop(&c->dnn->api, &heuristic);
+  if (hs_ok(st) && !c->plan)
+    st = hs_ok(r.last) ? dnn_check(DNN_NOT_SUPPORTED, "its engines") : r.last;
+  else hs_status_drop(r.last);
+  if (hs_ok(st) && g->libraries == BACKEND_LIBRARIES_AUTO)
+    st = gpu_library_time(g, s, NULL, NULL, &ours);
+  HS_TRY(st);
+  gpu_call *call = &c->call;
+  call->chosen = ours < 0 || r.best <= ours;
+  (void)snprintf(call->text, sizeof call->text, "cuDNN engine %lld", (long long)r.engine);
+  int at = snprintf(call->note, sizeof call->note,
+                    "%s engine %lld, workspace %lld B; %.4g ms, the best of %u",
+                    call->chosen ? "cuDNN," : "our kernel, not cuDNN's", (long long)r.engine,
+                    (long long)c->workspace, r.best, r.tried);
+  if (ours >= 0)
+    (void)snprintf(call->note + at, sizeof call->note - (size_t)at, "; our kernel %.4g ms", ours);
+  return HS_GOOD;
+}
+
+hs_status gpu_window_prepare(gpu_program *g, u32 kernel) {
+  const cpu_step *s = g->p->kernels.v[kernel];
+  const gpu_library *l = g->dev->library[GPU_CUDNN];
+  window w;
+  if (!l || !l->open || !is_meant(g, s->instr, &w)) return HS_GOOD;
+  HS_TRY(gpu_library_fill(g));
+  window_call *c = HS_NEW(&g->arena, window_call);
+  *c = (window_call){.call.kind = &windows, .w = w, .dnn = (const gpu_dnn *)l};
+  g->kernels[kernel].call = &c->call;
+  gpu_call_add(g, &c->call);
+  hs_status st = choose(g, s, c);
+  if (hs_ok(st) || g->dev->failed) return st;
+  (void)snprintf(c->call.note, sizeof c->call.note, "our kernel: %s", st.err->message);
+  hs_status_drop(st);
+  return HS_GOOD;
+}
+
+#endif

@@ -1,0 +1,392 @@
+// fake_cudnn.c — a cuDNN of our own for tests: its graph API for forward convolutions, computed
+// in the emulated device's memory, and misbehaving on request.
+//
+// It is as strict as the library's documentation allows it to be: attributes that a descriptor has,
+// their types and numbers, nothing set or used out of turn, sizes that follow from one another,
+// memory that was allocated, a workspace where a plan needs one. What breaks a rule answers
+// BAD_PARAM and says on stderr which. Convolutions are computed when the stream comes to them, so
+// they are part of what is recorded.
+//
+// What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
+//   ok           six engines (below), of which number 3 is the fastest that may be used
+//   old, new     says version 8.9, 10.0
+//   unsupported  its heuristic knows no engine
+//   failing      every execution fails
+//   fussy        engine 3 fails
+//   missing      has no cudnnBackendExecute (the test renames it in its copy)
+#include "backends/gpu/cuda/cudnn.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backends/gpu/emu/api_state.h"
+#include "core/types/literal.h"
+
+#define EXPORT __attribute__((visibility("default")))
+enum { VALUES = 16, ATTRIBUTES = 12, ENGINES = 6, WORK = 4096, MOST_RANK = 5 };
+
+static const struct engine {
+  int note;  // -1: none
+  i64 workspace;
+  bool fast;
+} engines[ENGINES] = {{DNN_NOTE_DOWN_CONVERT, 0, true}, {-1, 0, false},
+                      {DNN_NOTE_TENSOR_CORE, 0, true},  {-1, WORK, true},
+                      {DNN_NOTE_WINOGRAD, 0, true},     {-1, (i64)1 << 40, true}};
+
+typedef struct attribute {
+  int name, type;
+  i64 n;
+  u64 value[VALUES];  // each as wide as its type
+} attribute;
+struct dnn_desc {
+  int kind;
+  bool ready;
+  int engine;             // of a configuration, an engine, a plan
+  const dnn_desc *about;  // of a configuration, a plan: the operation, which stays until it goes
+  u32 n;
+  attribute a[ATTRIBUTES];
+};
+struct dnn_handle {
+  bool open;
+  cuda_stream *stream;
+};
+
+static bool is(const char *mode) {
+  Dl_info i;
+  const char *dash = NULL;
+  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
+  size_t n = dash ? strcspn(dash + 1, ".") : 0;
+  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
+}
+
+static dnn_result broken(const char *rule) {
+  (void)fprintf(stderr, "fake_cudnn: %s\n", rule);
+  return DNN_BAD_PARAM;
+}
+#define RULE(x) \
+  if (!(x)) return broken(#x)
+
+EXPORT size_t cudnnGetVersion(void);
+size_t cudnnGetVersion(void) { return is("old") ? 8900 : is("new") ? 100000 : 91900; }
+
+#define DNN_FN(field, symbol, args) EXPORT dnn_result symbol args;
+#include "backends/gpu/cuda/cudnn.def"
+#undef DNN_FN
+
+// ---- handles ------------------------------------------------------------------------------------
+dnn_result cudnnCreate(dnn_handle **handle) {
+  *handle = calloc(1, sizeof **handle);
+  (*handle)->open = true;
+  return DNN_OK;
+}
+
+dnn_result cudnnDestroy(dnn_handle *handle) { return free(handle), DNN_OK; }
+
+dnn_result cudnnSetStream(dnn_handle *handle, cuda_stream *stream) {
+  RULE(handle && handle->open && stream);
+  handle->stream = stream;
+  return DNN_OK;
+}
+
+// ---- descriptors --------------------------------------------------------------------------------
+// What each has, of which type, how many values at most.
+static const struct known {
+  int kind, name, type;
+  i64 most;
+} known[] = {
+    {DNN_TENSOR, DNN_TENSOR_TYPE, DNN_OF_TYPE, 1},
+    {DNN_TENSOR, DNN_TENSOR_DIMS, DNN_OF_I64, MOST_RANK},
+    {DNN_TENSOR, DNN_TENSOR_STRIDES, DNN_OF_I64, MOST_RANK},
+    {DNN_TENSOR, DNN_TENSOR_ID, DNN_OF_I64, 1},
+    {DNN_TENSOR, DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1},
+    {DNN_CONVOLUTION, DNN_CONVOLUTION_TYPE, DNN_OF_TYPE, 1},
+    {DNN_CONVOLUTION, DNN_CONVOLUTION_MODE, DNN_OF_MODE, 1},
+    {DNN_CONVOLUTION, DNN_CONVOLUTION_RANK, DNN_OF_I64, 1},
+    {DNN_CONVOLUTION, DNN_CONVOLUTION_DILATIONS, DNN_OF_I64, 3},
+    {DNN_CONVOLUTION, DNN_CONVOLUTION_STRIDES, DNN_OF_I64, 3},
+    {DNN_CONVOLUTION, DNN_CONVOLUTION_BEFORE, DNN_OF_I64, 3},
+    {DNN_CONVOLUTION, DNN_CONVOLUTION_AFTER, DNN_OF_I64, 3},
+    {DNN_FORWARD, DNN_FORWARD_CONVOLUTION, DNN_OF_DESC, 1},
+    {DNN_FORWARD, DNN_FORWARD_X, DNN_OF_DESC, 1},
+    {DNN_FORWARD, DNN_FORWARD_W, DNN_OF_DESC, 1},
+    {DNN_FORWARD, DNN_FORWARD_Y, DNN_OF_DESC, 1},
+    {DNN_FORWARD, DNN_FORWARD_ALPHA, DNN_OF_F32, 1},
+    {DNN_FORWARD, DNN_FORWARD_BETA, DNN_OF_F32, 1},
+    {DNN_FORWARD, DNN_FORWARD_ALPHA, DNN_OF_F64, 1},
+    {DNN_FORWARD, DNN_FORWARD_BETA, DNN_OF_F64, 1},
+    {DNN_GRAPH, DNN_GRAPH_HANDLE, DNN_OF_HANDLE, 1},
+    {DNN_GRAPH, DNN_GRAPH_OPS, DNN_OF_DESC, 1},
+    {DNN_HEURISTIC, DNN_HEURISTIC_GRAPH, DNN_OF_DESC, 1},
+    {DNN_HEURISTIC, DNN_HEURISTIC_MODE, DNN_OF_HEURISTIC, 1},
+    {DNN_PLAN, DNN_PLAN_HANDLE, DNN_OF_HANDLE, 1},
+    {DNN_PLAN, DNN_PLAN_CONFIG, DNN_OF_DESC, 1},
+    {DNN_PACK, DNN_PACK_IDS, DNN_OF_I64, 3},
+    {DNN_PACK, DNN_PACK_POINTERS, DNN_OF_POINTER, 3},
+    {DNN_PACK, DNN_PACK_WORKSPACE, DNN_OF_POINTER, 1},
+};
+
+static size_t width(int type) {
+  return type == DNN_OF_I64 || type == DNN_OF_F64 || type == DNN_OF_POINTER ||
+                 type == DNN_OF_HANDLE || type == DNN_OF_DESC
+             ? 8
+             : 4;
+}
+
+static const attribute *find(const dnn_desc *d, int name) {
+  for (u32 k = 0; d && k < d->n; k++)
+    if (d->a[k].name == name) return &d->a[k];
+  return NULL;
+}
+
+static i64 number(const dnn_desc *d, int name, i64 k) {
+  const attribute *a = find(d, name);
+  const char *p = (const char *)a->value + (size_t)k * width(a->type);
+  i64 wide;
+  i32 narrow;
+  if (width(a->type) == 8) return memcpy(&wide, p, 8), wide;
+  return memcpy(&narrow, p, 4), narrow;
+}
+
+static const dnn_desc *desc_at(const dnn_desc *d, int name) {
+  return (const dnn_desc *)(uintptr_t)number(d, name, 0);
+}
+
+dnn_result cudnnBackendCreateDescriptor(int kind, dnn_desc **desc) {
+  *desc = calloc(1, sizeof **desc);
+  (*desc)->kind = kind;
+  return DNN_OK;
+}
+
+dnn_result cudnnBackendDestroyDescriptor(dnn_desc *desc) { return free(desc), DNN_OK; }
+
+dnn_result cudnnBackendSetAttribute(dnn_desc *d, int name, int type, i64 n, const void *values) {
+  RULE(d && !d->ready && values && n > 0 && d->n < ATTRIBUTES && !find(d, name));
+  size_t k = 0;
+  while (k < HS_COUNT(known) &&
+         (known[k].kind != d->kind || known[k].name != name || known[k].type != type))
+    k++;
+  RULE(k < HS_COUNT(known) && n <= known[k].most);
+  attribute *a = &d->a[d->n++];
+  *a = (attribute){.name = name, .type = type, .n = n};
+  memcpy(a->value, values, (size_t)n * width(type));
+  if (type == DNN_OF_DESC) {
+    const dnn_desc *to = desc_at(d, name);
+    RULE(to && to->ready);
+  }
+  return DNN_OK;
+}
+
+static dnn_result check_tensor(const dnn_desc *d) {
+  const attribute *dims = find(d, DNN_TENSOR_DIMS);
+  RULE(dims->n >= 4 && dims->n == find(d, DNN_TENSOR_STRIDES)->n);
+  for (i64 k = 0; k < dims->n; k++)
+    RULE(number(d, DNN_TENSOR_DIMS, k) > 0 && number(d, DNN_TENSOR_STRIDES, k) > 0);
+  return DNN_OK;
+}
+
+static dnn_result check_convolution(const dnn_desc *d) {
+  i64 n = number(d, DNN_CONVOLUTION_RANK, 0);
+  RULE(n >= 2 && n <= 3);
+  static const int each[] = {DNN_CONVOLUTION_DILATIONS, DNN_CONVOLUTION_STRIDES,
+                             DNN_CONVOLUTION_BEFORE, DNN_CONVOLUTION_AFTER};
+  for (size_t k = 0; k < HS_COUNT(each); k++) {
+    RULE(find(d, each[k])->n == n);
+    for (i64 j = 0; j < n; j++) RULE(number(d, each[k], j) >= (k < 2 ? 1 : 0));
+  }
+  return DNN_OK;
+}
+
+static dnn_result check_forward(const dnn_desc *d) {
+  const dnn_desc *c = desc_at(d, DNN_FORWARD_CONVOLUTION), *x = desc_at(d, DNN_FORWARD_X),
+                 *w = desc_at(d, DNN_FORWARD_W), *y = desc_at(d, DNN_FORWARD_Y);
+  RULE(c->kind == DNN_CONVOLUTION && x->kind == DNN_TENSOR && w->kind == DNN_TENSOR &&
+       y->kind == DNN_TENSOR);
+#define DIM(t, k) number(t, DNN_TENSOR_DIMS, k)
+  RULE(DIM(x, 0) == DIM(y, 0) && DIM(w, 0) == DIM(y, 1) && DIM(x, 1) % DIM(w, 1) == 0);
+  RULE(DIM(w, 0) % (DIM(x, 1) / DIM(w, 1)) == 0);
+  i64 type = number(x, DNN_TENSOR_TYPE, 0), n = number(c, DNN_CONVOLUTION_RANK, 0);
+  RULE(number(w, DNN_TENSOR_TYPE, 0) == type && number(y, DNN_TENSOR_TYPE, 0) == type);
+  RULE(number(c, DNN_CONVOLUTION_TYPE, 0) == (type == DNN_F64 ? DNN_F64 : DNN_F32));
+  RULE(find(d, DNN_FORWARD_ALPHA)->type == (type == DNN_F64 ? DNN_OF_F64 : DNN_OF_F32));
+  RULE(find(x, DNN_TENSOR_DIMS)->n == n + 2 && find(w, DNN_TENSOR_DIMS)->n == n + 2);
+  for (i64 k = 0; k < n; k++) {
+    i64 room = DIM(x, 2 + k) + number(c, DNN_CONVOLUTION_BEFORE, k) +
+               number(c, DNN_CONVOLUTION_AFTER, k) -
+               (DIM(w, 2 + k) - 1) * number(c, DNN_CONVOLUTION_DILATIONS, k) - 1;
+    RULE(DIM(y, 2 + k) == room / number(c, DNN_CONVOLUTION_STRIDES, k) + 1);
+  }
+  return DNN_OK;
+}
+
+dnn_result cudnnBackendFinalize(dnn_desc *d) {
+  RULE(d && !d->ready);
+  for (size_t k = 0; k < HS_COUNT(known); k++)
+    if (known[k].kind == d->kind) RULE(find(d, known[k].name));
+  dnn_result r = d->kind == DNN_TENSOR        ? check_tensor(d)
+                 : d->kind == DNN_CONVOLUTION ? check_convolution(d)
+                 : d->kind == DNN_FORWARD     ? check_forward(d)
+                                              : DNN_OK;
+  if (d->kind == DNN_PLAN) {
+    d->engine = desc_at(d, DNN_PLAN_CONFIG)->engine;
+    d->about = desc_at(d, DNN_PLAN_CONFIG)->about;
+  }
+  d->ready = r == DNN_OK;
+  return r;
+}
+
+// ---- engines ------------------------------------------------------------------------------------
+dnn_result cudnnBackendGetAttribute(dnn_desc *d, int name, int type, i64 asked, i64 *n,
+                                    void *values) {
+  RULE(d && d->ready && n && values && asked > 0);
+  *n = 1;
+  if (d->kind == DNN_HEURISTIC) {
+    RULE(name == DNN_HEURISTIC_RESULTS && type == DNN_OF_DESC);
+    if (is("unsupported")) return DNN_NOT_SUPPORTED;
+    dnn_desc **to = values;
+    for (*n = 0; *n < HS_MIN(asked, (i64)ENGINES); ++*n) {
+      RULE(to[*n]->kind == DNN_CONFIG);
+      to[*n]->engine = (int)*n, to[*n]->ready = true;
+      to[*n]->about = desc_at(desc_at(d, DNN_HEURISTIC_GRAPH), DNN_GRAPH_OPS);
+    }
+    return DNN_OK;
+  }
+  if (d->kind == DNN_CONFIG) {
+    RULE(name == DNN_CONFIG_ENGINE && type == DNN_OF_DESC);
+    dnn_desc *e = *(dnn_desc **)values;
+    RULE(e->kind == DNN_ENGINE);
+    return e->engine = d->engine, e->ready = true, DNN_OK;
+  }
+  if (d->kind == DNN_ENGINE && name == DNN_ENGINE_NOTES) {
+    RULE(type == DNN_OF_NOTE);
+    *n = engines[d->engine].note >= 0;
+    if (*n) *(int *)values = engines[d->engine].note;
+    return DNN_OK;
+  }
+  bool of_plan = d->kind == DNN_PLAN && name == DNN_PLAN_WORKSPACE;
+  RULE(type == DNN_OF_I64 && (of_plan || (d->kind == DNN_ENGINE && name == DNN_ENGINE_NUMBER)));
+  *(i64 *)values = of_plan ? engines[d->engine].workspace : d->engine;
+  return DNN_OK;
+}
+
+// ---- convolutions -------------------------------------------------------------------------------
+// All that is known when it is asked for: descriptors may go before it is computed.
+typedef struct side {
+  i64 dims[MOST_RANK], strides[MOST_RANK];
+  u8 *at;
+} side;
+typedef struct work {
+  hlo_dtype type;
+  i64 rank, dilation[3], stride[3], before[3];
+  bool reversed, slow;
+  side x, w, y;
+  u8 *memory;
+} work;
+
+static hlo_dtype type_of(i64 number) {
+  return number == DNN_F64    ? HLO_F64
+         : number == DNN_F16  ? HLO_F16
+         : number == DNN_BF16 ? HLO_BF16
+                              : HLO_F32;
+}
+
+static side side_of(const dnn_desc *t, u64 at) {
+  side s = {.at = (u8 *)(uintptr_t)at};
+  for (i64 k = 0; k < find(t, DNN_TENSOR_DIMS)->n; k++)
+    s.dims[k] = DIM(t, k), s.strides[k] = number(t, DNN_TENSOR_STRIDES, k);
+  return s;
+}
+
+static double element(const work *w, const side *s, const i64 *at) {
+  i64 k = 0;
+  for (i64 d = 0; d < w->rank + 2; d++) k += at[d] * s->strides[d];
+  return hlo_elem_to_f64(w->type, s->at + k * (i64)hlo_dtype_storage(w->type));
+}
+
+static bool next(i64 n, const i64 *dims, i64 *at) {
+  for (i64 k = n; k-- > 0;) {
+    if (++at[k] < dims[k]) return true;
+    at[k] = 0;
+  }
+  return false;
+}
+
+static double point(const work *w, const i64 *to) {
+  i64 per_group = w->w.dims[0] / (w->x.dims[1] / w->w.dims[1]);
+  i64 at[MOST_RANK] = {0};  // feature, places in the window
+  double sum = 0;
+  do {
+    i64 from[MOST_RANK] = {to[0], to[1] / per_group * w->w.dims[1] + at[0]},
+        of[MOST_RANK] = {to[1], at[0]};
+    bool inside = true;
+    for (i64 k = 0; k < w->rank; k++) {
+      i64 p = w->reversed ? w->w.dims[2 + k] - 1 - at[1 + k] : at[1 + k];
+      of[2 + k] = p;
+      from[2 + k] = to[2 + k] * w->stride[k] + at[1 + k] * w->dilation[k] - w->before[k];
+      inside &= from[2 + k] >= 0 && from[2 + k] < w->x.dims[2 + k];
+    }
+    if (inside) sum += element(w, &w->x, from) * element(w, &w->w, of);
+  } while (next(w->rank + 1, &w->w.dims[1], at));
+  return sum;
+}
+
+static void convolve(void *arg) {
+  const work *w = arg;
+  i64 to[MOST_RANK] = {0}, size = (i64)hlo_dtype_storage(w->type);
+  if (w->memory) memset(w->memory, 0xa5, WORK);
+  do {
+    i64 k = 0;
+    for (i64 d = 0; d < w->rank + 2; d++) k += to[d] * w->y.strides[d];
+    hlo_elem_from_f64(w->type, w->y.at + k * size, point(w, to));
+  } while (next(w->rank + 2, w->y.dims, to));
+  if (w->slow) (void)usleep(200000);
+}
+
+static bool is_memory(const dnn_desc *t, u64 at) {
+  i64 last = 0;
+  for (i64 k = 0; k < find(t, DNN_TENSOR_DIMS)->n; k++)
+    last += (DIM(t, k) - 1) * number(t, DNN_TENSOR_STRIDES, k);
+  size_t size = hlo_dtype_storage(type_of(number(t, DNN_TENSOR_TYPE, 0)));
+  API_CALL_ANY();
+  return at % (u64)number(t, DNN_TENSOR_ALIGNMENT, 0) == 0 &&
+         api_on_device((const void *)(uintptr_t)at, (size_t)(last + 1) * size);
+}
+
+static u64 pointer_of(const dnn_desc *pack, const dnn_desc *t) {
+  for (i64 k = 0; k < find(pack, DNN_PACK_IDS)->n; k++)
+    if (number(pack, DNN_PACK_IDS, k) == number(t, DNN_TENSOR_ID, 0))
+      return (u64)number(pack, DNN_PACK_POINTERS, k);
+  return 0;
+}
+
+dnn_result cudnnBackendExecute(dnn_handle *handle, dnn_desc *plan, dnn_desc *pack) {
+  RULE(handle && handle->open && handle->stream && plan && plan->ready && pack && pack->ready);
+  RULE(plan->kind == DNN_PLAN && pack->kind == DNN_PACK);
+  const dnn_desc *op = plan->about;
+  const dnn_desc *c = desc_at(op, DNN_FORWARD_CONVOLUTION), *x = desc_at(op, DNN_FORWARD_X),
+                 *w = desc_at(op, DNN_FORWARD_W), *y = desc_at(op, DNN_FORWARD_Y);
+  RULE(is_memory(x, pointer_of(pack, x)) && is_memory(w, pointer_of(pack, w)) &&
+       is_memory(y, pointer_of(pack, y)));
+  const struct engine *e = &engines[plan->engine];
+  RULE(e->workspace == 0 || number(pack, DNN_PACK_WORKSPACE, 0) != 0);
+  if (is("failing") || (is("fussy") && plan->engine == 3)) return DNN_EXECUTION_FAILED;
+  work *own = calloc(1, sizeof *own);  // as long as the process: it may be recorded
+  *own =
+      (work){.type = type_of(number(x, DNN_TENSOR_TYPE, 0)),
+             .rank = number(c, DNN_CONVOLUTION_RANK, 0),
+             .reversed = number(c, DNN_CONVOLUTION_MODE, 0) == DNN_MODE_REVERSED,
+             .slow = !e->fast,
+             .x = side_of(x, pointer_of(pack, x)),
+             .w = side_of(w, pointer_of(pack, w)),
+             .y = side_of(y, pointer_of(pack, y)),
+             .memory = e->workspace ? (u8 *)(uintptr_t)number(pack, DNN_PACK_WORKSPACE, 0) : NULL};
+  for (i64 k = 0; k < own->rank; k++) {
+    own->dilation[k] = number(c, DNN_CONVOLUTION_DILATIONS, k);
+    own->stride[k] = number(c, DNN_CONVOLUTION_STRIDES, k);
+    own->before[k] = number(c, DNN_CONVOLUTION_BEFORE, k);
+  }
+  cuda_result (*enqueue)(cuda_stream *, cuda_host_fn *, void *);
+  *(void **)(void *)&enqueue = emu_api_symbol("cuLaunchHostFunc");
+  return enqueue(handle->stream, convolve, own) == CUDA_OK ? DNN_OK : DNN_EXECUTION_FAILED;
+}

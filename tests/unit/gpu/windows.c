@@ -1,0 +1,161 @@
+// windows.c — convolutions by cuDNN, through a library and a driver of our own: all types, ranks,
+// layouts, windows and groups, what stays our kernel's, engines that may not be used, libraries
+// that are missing, refuse or fail. tests/cuda_headers.sh has the numbers.
+#include "backends/gpu/library.h"
+#include "tests/unit/gpu/library.h"
+
+#define CONV(x, w, y, attrs)                                                       \
+  MODULE("ENTRY e { x = " x " parameter(0)\n w = " w " parameter(1)\n ROOT y = " y \
+         " convolution(x, w), " attrs " }")
+#define SMALL CONV("f32[1,2,5,6]", "f32[3,2,3,3]", "f32[1,3,3,4]", "window={size=3x3}, " NCHW)
+#define NCHW "dim_labels=bf01_oi01->bf01"
+#define NHWC "dim_labels=b01f_01io->b01f"
+// 2^21 multiplications
+#define LARGE \
+  CONV("f32[1,16,20,20]", "f32[32,16,4,4]", "f32[1,32,17,17]", "window={size=4x4}, " NCHW)
+
+static outcome run_with(const char *text, const char *mode, backend_libraries libraries) {
+  return run_with_library(text, "HLOSH_LIBCUDNN", mode ? plugin_fake_cudnn(mode) : NULL, libraries);
+}
+
+// kind: what is in that of the convolution's kernel; NULL: it is ours.
+static void expect(const char *text, const char *mode, backend_libraries libraries,
+                   const char *kind, const char *said) {
+  outcome o = run_with(text, mode, libraries);
+  explain(o.s);
+  bool right = kind ? strstr(o.kind, kind) != NULL : !strstr(o.kind, "cuDNN");
+  if (!right || (said && !strstr(hs_buf_cstr(&o.schedule), said)))
+    fail_msg("%s: %s, no '%s' in\n%s", text, o.kind, said ? said : "", hs_buf_cstr(&o.schedule));
+  outcome_free(&o);
+}
+
+static void goes_there(const char *text) {
+  expect(text, "ok", BACKEND_LIBRARIES_ON, "cuDNN engine ", NULL);
+}
+
+static void types(void **st) {
+  (void)st;
+  goes_there(SMALL);
+  goes_there(CONV("f64[1,2,5,6]", "f64[3,2,3,3]", "f64[1,3,3,4]", "window={size=3x3}, " NCHW));
+  goes_there(CONV("f16[1,2,5,6]", "f16[3,2,3,3]", "f16[1,3,3,4]", "window={size=3x3}, " NCHW));
+  goes_there(CONV("bf16[1,2,5,6]", "bf16[3,2,3,3]", "bf16[1,3,3,4]", "window={size=3x3}, " NCHW));
+}
+
+static void shapes(void **st) {
+  (void)st;
+  goes_there(CONV("f32[2,5,6,2]", "f32[3,3,2,3]", "f32[2,3,4,3]", "window={size=3x3}, " NHWC));
+  // paddings, strides, holes in the window, the window from behind
+  goes_there(CONV("f32[2,7,6,2]", "f32[3,2,2,3]", "f32[2,4,7,3]",
+                  "window={size=3x2 stride=2x1 pad=1_1x0_2}, " NHWC));
+  goes_there(CONV("f32[2,9,6,2]", "f32[3,2,2,3]", "f32[2,5,4,3]",
+                  "window={size=3x2 rhs_dilate=2x2}, " NHWC));
+  goes_there(CONV("f32[1,2,5,6]", "f32[3,2,3,2]", "f32[1,3,3,5]",
+                  "window={size=3x2 rhs_reversal=1x1}, " NCHW));
+  // one dimension, three
+  goes_there(CONV("f32[2,9,4]", "f32[3,4,5]", "f32[2,8,5]",
+                  "window={size=3 pad=1_0}, dim_labels=b0f_0io->b0f"));
+  goes_there(CONV("f32[1,2,4,5,3]", "f32[3,2,2,2,2]", "f32[1,3,3,4,2]",
+                  "window={size=2x2x2}, dim_labels=bf012_oi012->bf012"));
+  // groups of features, layouts
+  goes_there(CONV("f32[1,6,5,6]", "f32[4,3,3,3]", "f32[1,4,3,4]",
+                  "window={size=3x3}, feature_group_count=2, " NCHW));
+  goes_there(CONV("f32[2,2,5,6]{0,1,3,2}", "f32[3,2,3,3]{1,0,3,2}", "f32[2,3,3,4]{1,3,2,0}",
+                  "window={size=3x3}, " NCHW));
+}
+
+static void stays(const char *text) { expect(text, "ok", BACKEND_LIBRARIES_ON, NULL, NULL); }
+
+static void refused(void **st) {
+  (void)st;
+  // holes in the operand, one reversed dimension of two, padding that cuts off, groups of the batch
+  stays(CONV("f32[1,2,5,6]", "f32[3,2,3,3]", "f32[1,3,7,4]",
+             "window={size=3x3 lhs_dilate=2x1}, " NCHW));
+  stays(CONV("f32[1,2,5,6]", "f32[3,2,3,3]", "f32[1,3,3,4]",
+             "window={size=3x3 rhs_reversal=1x0}, " NCHW));
+  stays(CONV("f32[1,2,5,6]", "f32[3,2,3,3]", "f32[1,3,2,4]",
+             "window={size=3x3 pad=-1_0x0_0}, " NCHW));
+  stays(CONV("f32[4,2,5,6]", "f32[4,2,3,3]", "f32[2,4,3,4]",
+             "window={size=3x3}, batch_group_count=2, " NCHW));
+  // other types
+  stays(CONV("s8[1,2,5,6]", "s8[3,2,3,3]", "s32[1,3,3,4]", "window={size=3x3}, " NCHW));
+}
+
+static void choices(void **st) {
+  (void)st;
+  // 0 rounds, 2 has tensor cores (of f32: tf32), 4 transforms, 5 wants too much memory
+  expect(LARGE, "ok", BACKEND_LIBRARIES_ON, "cuDNN engine 3",
+         "y: of 1 x 16 x 20 x 20 by 32 x 16 x 4 x 4: cuDNN, engine 3, workspace 4096 B; ");
+  expect(LARGE, "ok", BACKEND_LIBRARIES_ON, "cuDNN engine 3", "the best of 2");
+  expect(LARGE, "fussy", BACKEND_LIBRARIES_ON, "cuDNN engine 1", "the best of 1");
+  expect(LARGE, "ok", BACKEND_LIBRARIES_AUTO, "", "; our kernel ");
+  expect(LARGE, "ok", BACKEND_LIBRARIES_OFF, NULL, NULL);
+  expect(SMALL, "ok", BACKEND_LIBRARIES_AUTO, NULL, NULL);
+  expect(LARGE, "unsupported", BACKEND_LIBRARIES_ON, NULL,
+         "our kernel: its heuristic: cuDNN error 3000 (NOT_SUPPORTED)");
+  expect(LARGE, "failing", BACKEND_LIBRARIES_ON, NULL, "cuDNN error 5000 (EXECUTION_FAILED)");
+}
+
+static void faults(void **st) {
+  (void)st;
+  static const struct {
+    const char *mode, *text;
+  } bad[] = {{"old", "cuDNN says version 8900"},
+             {"new", "cuDNN says version 100000"},
+             {"missing", "this cuDNN has no cudnnBackendExecute"}};
+  for (size_t k = 0; k < HS_COUNT(bad); k++) {
+    expect(LARGE, bad[k].mode, BACKEND_LIBRARIES_AUTO, NULL, bad[k].text);
+    outcome o = run_with(SMALL, bad[k].mode, BACKEND_LIBRARIES_ON);
+    assert_false(hs_ok(o.s));
+    if (!strstr(o.s.err->message, bad[k].text)) fail_msg("%s", o.s.err->message);
+    assert_non_null(o.s.err->note);
+    outcome_free(&o);
+  }
+  expect(LARGE, NULL, BACKEND_LIBRARIES_AUTO, NULL, "cuDNN does not work on the emulation");
+}
+
+// The installed library, as far as it goes without a device: found, of a version that is taken,
+// with all functions, and content with a tensor and a convolution.
+static void installed(void **st) {
+  (void)st;
+  dnn_api api;
+  dnn_desc *tensor = NULL, *window = NULL;
+  hs_status s = dnn_open(NULL, &api);
+  if (!hs_ok(s)) {
+    hs_status_drop(s);
+    SKIP_TEST("no cuDNN is installed");
+  }
+  const i64 dims[] = {2, 3, 8, 9}, strides[] = {216, 72, 9, 1}, id = 1, alignment = 16, rank = 2,
+            ones[] = {1, 1}, none[] = {0, 0};
+  const int type = DNN_BF16, compute = DNN_F32, mode = DNN_MODE_PLAIN;
+#define GOOD(call) assert_int_equal(api.call, DNN_OK)
+  GOOD(desc_new(DNN_TENSOR, &tensor));
+  GOOD(desc_set(tensor, DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, &type));
+  GOOD(desc_set(tensor, DNN_TENSOR_DIMS, DNN_OF_I64, 4, dims));
+  GOOD(desc_set(tensor, DNN_TENSOR_STRIDES, DNN_OF_I64, 4, strides));
+  GOOD(desc_set(tensor, DNN_TENSOR_ID, DNN_OF_I64, 1, &id));
+  GOOD(desc_set(tensor, DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1, &alignment));
+  GOOD(desc_ready(tensor));
+  GOOD(desc_new(DNN_CONVOLUTION, &window));
+  GOOD(desc_set(window, DNN_CONVOLUTION_RANK, DNN_OF_I64, 1, &rank));
+  GOOD(desc_set(window, DNN_CONVOLUTION_TYPE, DNN_OF_TYPE, 1, &compute));
+  GOOD(desc_set(window, DNN_CONVOLUTION_MODE, DNN_OF_MODE, 1, &mode));
+  GOOD(desc_set(window, DNN_CONVOLUTION_STRIDES, DNN_OF_I64, 2, ones));
+  GOOD(desc_set(window, DNN_CONVOLUTION_DILATIONS, DNN_OF_I64, 2, ones));
+  GOOD(desc_set(window, DNN_CONVOLUTION_BEFORE, DNN_OF_I64, 2, none));
+  GOOD(desc_set(window, DNN_CONVOLUTION_AFTER, DNN_OF_I64, 2, none));
+  GOOD(desc_ready(window));
+  GOOD(desc_free(window));
+  GOOD(desc_free(tensor));
+}
+
+int main(int argc, char **argv) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(types, make_folder),
+      cmocka_unit_test(shapes),
+      cmocka_unit_test(refused),
+      cmocka_unit_test(choices),
+      cmocka_unit_test_teardown(faults, remove_folder),
+      cmocka_unit_test(installed),
+  };
+  return run_cpu_tests(argc, argv, "gpu_windows", tests, HS_COUNT(tests));
+}
