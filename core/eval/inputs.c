@@ -25,7 +25,8 @@ static void put_float(hlo_dtype t, void *p, double v) {
 void input_fill(hlo_literal *l, u64 k, const input_spec *s) {
   hlo_dtype t = l->shape->dtype;
   size_t w = hlo_dtype_storage(t);
-  i64 n = l->shape->elements;
+  const i64 all = l->shape->elements;
+  i64 n = s->period > 0 ? HS_MIN(s->period, all) : all;
   char *p = l->data;
   bool complex = hlo_dtype_is_complex(t), floating = hlo_dtype_is_float(t);
   bool real = floating || complex;
@@ -61,6 +62,8 @@ void input_fill(hlo_literal *l, u64 k, const input_spec *s) {
       else hlo_elem_from_f64(t, p, s->lo + (s->hi - s->lo) * input_unit(k, (u64)i));
       break;
     }
+  for (i64 at = n; at < all && !hs_interrupted(); at += n)
+    memcpy((char *)l->data + (size_t)at * w, l->data, (size_t)HS_MIN(n, all - at) * w);
 }
 
 // Tuples are filled leaf by leaf; every leaf is an argument number of its own. After an error, *out

@@ -23,6 +23,9 @@ hs_status hlo_inputs_formula(hlo_ctx *, const hlo_module *, const char *args_tex
 typedef struct hlo_random_options {
   u64 seed;
   bool large_range;
+  // numbers that nothing is asked of repeat after so many elements, which is faster where only the
+  // time of a program counts; 0: they do not
+  i64 period;
 } hlo_random_options;
 hs_status hlo_inputs_random_with(const hlo_module *, const hlo_random_options *, hlo_literal ***out,
                                  u32 *count);

@@ -33,6 +33,7 @@ typedef struct input_spec {
   input_kind kind;
   double lo, hi;
   i64 ilo, ihi;
+  i64 period;  // elements repeat after so many; 0: they do not
 } input_spec;
 // Whoever fills polls afterwards (hs_poll): it ends early when the work is to stop.
 void input_fill(hlo_literal *array, u64 stream, const input_spec *);

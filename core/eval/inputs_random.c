@@ -248,11 +248,12 @@ static void fill_large(hlo_literal *l, u64 stream) {
   }
 }
 
-static void fill_random(hlo_literal *l, u64 stream, const wish *w, bool large) {
+static void fill_random(hlo_literal *l, u64 stream, const wish *w, const hlo_random_options *o) {
   hlo_dtype t = l->shape->dtype;
   bool real = hlo_dtype_is_float(t) || hlo_dtype_is_complex(t);
   input_spec s = real ? (input_spec){.kind = IN_UNIFORM, .lo = -0.1, .hi = 0.2}
                       : (input_spec){.kind = t == HLO_PRED ? IN_PRED : IN_BITS};
+  s.period = o->period;
   if (w->identity) {
     fill_identity(l, w->reducer);
   } else if (w->distinct && t != HLO_PRED) {  // a shuffled iota
@@ -260,7 +261,7 @@ static void fill_random(hlo_literal *l, u64 stream, const wish *w, bool large) {
     shuffle(l, stream);
   } else if (!real && t != HLO_PRED && w->index) {
     fill_index(l, stream, w);
-  } else if (real && large) {
+  } else if (real && o->large_range) {
     fill_large(l, stream);
   } else {
     input_fill(l, stream, &s);
@@ -270,14 +271,14 @@ static void fill_random(hlo_literal *l, u64 stream, const wish *w, bool large) {
 // The element of a parameter is asked for its uses when the parameter is a tuple; of deeper tuples
 // all leaves share one wish.
 static void fill_leaves(const hlo_module *m, hlo_literal *l, const hlo_instr *param, i64 element,
-                        u64 stream, bool large) {
+                        u64 stream, const hlo_random_options *o) {
   if (hlo_shape_is_array(l->shape)) {
     wish w = wish_of(m, param, element);
-    fill_random(l, stream, &w, large);
+    fill_random(l, stream, &w, o);
   }
   for (u32 k = 0; k < l->nchildren; k++)
     fill_leaves(m, l->children[k], param, element < 0 ? (i64)k : element, input_mix(stream + k + 1),
-                large);
+                o);
 }
 
 hs_status hlo_inputs_random_with(const hlo_module *m, const hlo_random_options *o,
@@ -291,7 +292,7 @@ hs_status hlo_inputs_random_with(const hlo_module *m, const hlo_random_options *
     hs_status st = hlo_literal_new(c->params[k]->shape, &args[k]);
     if (hs_ok(st)) {
       fill_leaves(m, args[k], c->params[k], -1, input_mix(o->seed * 0x9E3779B97F4A7C15ull + k + 1),
-                  o->large_range);
+                  o);
       st = hs_poll();
     }
     if (!hs_ok(st)) {
@@ -321,7 +322,8 @@ hs_status hlo_fill_elided(hlo_module *m, bool zeros, u64 seed) {
       if (!zeros && hlo_shape_is_array(i->shape)) {
         wish w = wish_of(m, i, -1);
         w.identity = false;
-        fill_random(l, input_mix(seed * 0x9E3779B97F4A7C15ull + 0x10000 + i->id), &w, false);
+        fill_random(l, input_mix(seed * 0x9E3779B97F4A7C15ull + 0x10000 + i->id), &w,
+                    &(hlo_random_options){0});
       }
       // the journal keeps a reference of its own
       hlo_set_attr(i, (hlo_attr){.id = HLO_ATTR_LITERAL, .v.literal = l});

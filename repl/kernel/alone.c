@@ -186,6 +186,9 @@ static hs_status slice(const hlo_module *m, const alone_options *o, hlo_module *
 }
 
 // ---- timing -------------------------------------------------------------------------------------
+// Elements of an operand, after which its numbers repeat.
+enum { PERIOD = 1 << 18 };
+
 static void take(alone_time *out, const backend_timing *t) {
   prof_stats st = prof_summarize(t->samples_ms, t->runs);
   prof_interval i = prof_median(t->samples_ms, t->runs);
@@ -202,7 +205,8 @@ static hs_status run(repl_cmd *c, backend_exe *exe, const hlo_module *m, const a
   backend_result r = {0};
   hlo_literal **args = NULL;
   u32 nargs = 0;
-  HS_TRY(hlo_inputs_random(c->s->ctx, m, c->s->set.seed, &args, &nargs));
+  const hlo_random_options random = {.seed = c->s->set.seed, .period = PERIOD};
+  HS_TRY(hlo_inputs_random_with(m, &random, &args, &nargs));
   hs_status s = o->be->run(exe, nargs, args, &ro, &r);
   if (hs_ok(s)) take(out, &r.timing);
   bool again = hs_ok(s) && r.timing.first_ms * 1e-3 < 3 * o->seconds;

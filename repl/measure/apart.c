@@ -22,9 +22,9 @@
 
 // Seconds of an execution above which a kernel is cut to a slice, however few there are.
 static const double longest = 1;
-// A kernel gets time by its share of the whole, and none gets less than an equal part; operands for
-// it are made at about so many bytes per second. Below the least sizes there is only dispatch.
-static const double shortest = 0.02, least_s = 2e-3, least_bytes = 16e6, most_bytes = 256e6,
+// A kernel gets time by its share of what is left, and none gets less than an equal part; operands
+// for it are made at about so many bytes per second. Below the least sizes there is only dispatch.
+static const double shortest = 0.02, least_s = 2e-3, least_bytes = 16e6, most_bytes = 64e6,
                     bytes_per_s = 4e8;
 // More are not compiled as a whole, several times over.
 static const u32 most_instrs = 5000;
@@ -178,9 +178,11 @@ static hs_status time_kernels(apart *x, double seconds) {
   for (size_t k = 0; k < x->all.n; k++) {
     distinct *d = order[k];
     if (!d->m) continue;
-    if ((double)(hs_now_ns() - from) * 1e-9 > seconds) break;
+    double left = seconds - (double)(hs_now_ns() - from) * 1e-9;
+    if (left < 0) break;
     repl_progress(c->out, "kernels alone", (double)k, (double)x->all.n);
-    double part = fmax(d->weight / all, 1 / (double)x->all.n), each = seconds * part;
+    double part = fmax(d->weight / all, 1 / (double)(x->all.n - k)), each = left * fmin(part, 1);
+    all -= d->weight;
     double slower = fmax(x->slower[d->m->entry->root->opcode], 1);
     const alone_options o = {
         .be = c->s->be,
@@ -205,6 +207,32 @@ static hs_status time_kernels(apart *x, double seconds) {
 }
 
 // ---- the sums -----------------------------------------------------------------------------------
+// Runs of a kernel, from which on they say themselves how far they are apart.
+enum { ENOUGH = 6 };
+
+// How far runs of one kernel are mostly apart: of kernels with enough of them, the mean of half the
+// logarithm of p90 / p10. What the machine does to the others is the same.
+static double common_spread(const apart *x) {
+  static const double unknown = 0.2;
+  double sum = 0;
+  u32 n = 0;
+  for (size_t k = 0; k < x->all.n; k++) {
+    const alone_time *t = &x->all.v[k].t;
+    if (!x->all.v[k].timed || t->runs < ENOUGH || !(t->p10 > 0)) continue;
+    sum += log(t->p90 / t->p10) / 2;
+    n++;
+  }
+  return n ? sum / n : unknown;
+}
+
+// Of the median: its own, or of a few runs as far as `spread` makes it.
+static prof_interval median_of(const alone_time *t, double spread) {
+  prof_interval i = t->median;
+  if (!t->runs || t->runs >= ENOUGH) return i;
+  double factor = exp(2 * spread / sqrt(t->runs));
+  return (prof_interval){i.value, i.value / factor, i.value * factor};
+}
+
 static void add_up(const apart *x, u32 at) {
   subject *s = &x->m->x[at];
   subject_apart *a = &s->apart;
@@ -229,11 +257,11 @@ static void add_up(const apart *x, u32 at) {
     s->stats.n += d->t.runs;
   }
   // what one kernel is off by, it is each time; kernels are off independently of each other
-  double low = 0, high = 0;
+  double low = 0, high = 0, spread = common_spread(x);
   for (size_t k = 0; k < x->all.n; k++) {
-    const prof_interval *i = &x->all.v[k].t.median;
-    low += pow(counts[k] * (i->value - i->low), 2);
-    high += pow(counts[k] * (i->high - i->value), 2);
+    prof_interval i = median_of(&x->all.v[k].t, spread);
+    low += pow(counts[k] * (i.value - i.low), 2);
+    high += pow(counts[k] * (i.high - i.value), 2);
   }
   s->median.low = fmax(s->median.value - sqrt(low), 0);
   s->median.high = s->median.value + sqrt(high);
