@@ -184,6 +184,7 @@ void block_put_timing(hs_buf *b, const backend_timing *t) {
   wire_put_u32(b, k->nkernels);
   wire_put_u32(b, k->nevents);
   wire_put_f64(b, k->probe_ns);
+  wire_put_f64(b, k->slowdown);
   wire_put_str(b, k->how);
   wire_put_i64(b, (i64)k->dropped);
   wire_put(b, k->run_ms, k->nruns * sizeof *k->run_ms);
@@ -220,6 +221,7 @@ static prof_recording *get_recording(wire_reader *r, u32 nkernels) {
   k->nkernels = wire_get_u32(r);
   k->nevents = wire_get_u32(r);
   k->probe_ns = wire_get_f64(r);
+  k->slowdown = wire_get_f64(r);
   hs_str how = wire_get_str(r);
   memcpy(k->how, how.p, HS_MIN(how.n, sizeof k->how - 1));
   k->dropped = (u64)wire_get_i64(r);

@@ -34,6 +34,19 @@ prof_stats prof_recorded_run(const prof_recording *r) {
   return without(r, r->run_ms, 1, calls * r->probe_ns * 1e-6);
 }
 
+prof_stats prof_recorded_rest(const prof_recording *r) {
+  double *v = hs_alloc((r->nruns + 1) * sizeof *v);
+  for (u32 k = 0; k < r->nruns; k++) {
+    v[k] = r->run_ms[k];
+    for (u32 j = 0; j < r->nkernels; j++)
+      v[k] -= r->ms[(size_t)k * r->nkernels + j] + (double)r->calls[j] * r->probe_ns * 0.5e-6;
+    v[k] = fmax(v[k], 0);
+  }
+  prof_stats s = prof_summarize(v, r->nruns);
+  hs_free(v);
+  return s;
+}
+
 // Executions follow each other within the last run, none more of a kernel than were counted, and
 // all of them are kept or known to be dropped.
 static bool events_are_sound(const prof_recording *r) {
@@ -57,6 +70,7 @@ static bool events_are_sound(const prof_recording *r) {
 
 bool prof_recording_is_sound(const prof_recording *r) {
   if (!isfinite(r->probe_ns) || r->probe_ns < 0) return false;
+  if (!isfinite(r->slowdown) || r->slowdown < 0) return false;
   for (u32 k = 0; k < r->nruns; k++)
     if (!isfinite(r->run_ms[k]) || r->run_ms[k] < 0) return false;
   for (size_t k = 0; k < (size_t)r->nruns * r->nkernels; k++)

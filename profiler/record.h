@@ -24,8 +24,10 @@ typedef struct prof_recording {
   u32 nevents;
   prof_event *events;  // of the last run, by begin
   u64 dropped;         // executions of that run beyond PROF_MOST_EVENTS
-  double probe_ns;     // what one probe adds to a run; half of it lies in the kernel's own time
-  char how[240];       // which clock, and why not a better one; "": the host's, around the kernels
+  // a run with probes over one without just before it, the median; 0: not measured
+  double slowdown;
+  double probe_ns;  // what one probe adds to a run; half of it lies in the kernel's own time
+  char how[240];    // which clock, and why not a better one; "": the host's, around the kernels
 } prof_recording;
 void prof_recording_free(prof_recording *);  // NULL is fine; frees the struct too
 
@@ -33,6 +35,9 @@ void prof_recording_free(prof_recording *);  // NULL is fine; frees the struct t
 prof_stats prof_recorded_kernel(const prof_recording *, u32 kernel);
 // Of whole runs, without the probes.
 prof_stats prof_recorded_run(const prof_recording *);
+// Of what the kernels of a run leave of it: run by run, so that a run that something else
+// interrupted in a kernel is not longer between kernels.
+prof_stats prof_recorded_rest(const prof_recording *);
 
 // Whether the counts and numbers fit together: for recordings that another process made.
 bool prof_recording_is_sound(const prof_recording *);

@@ -1,5 +1,6 @@
 // record.c — times of single kernels on the cpu, by probes in the program (cpu.h: cpu_probes),
-// and what dispatching them costs. Three runs at least are recorded.
+// and what dispatching them costs. Three runs at least are recorded, each after one without probes:
+// what probes cost is the ratio of the two, whatever else the machine does meanwhile.
 #include "backends/cpu/region.h"
 #include "backends/cpu/serve.h"
 
@@ -8,7 +9,7 @@ hs_status cpu_record(served *s, double seconds, serve_once *once, void *arg, pro
   cpu_program *p = s->p;
   u32 n = (u32)p->kernels.n;
   prof_recording *r = hs_calloc(1, sizeof *r);
-  HS_VEC(double) run_ms = {0}, ms = {0};
+  HS_VEC(double) run_ms = {0}, ms = {0}, slowdown = {0};
   u64 *ns = hs_alloc((n + 1) * sizeof *ns);
   r->calls = hs_calloc(n + 1, sizeof *r->calls);
   r->events = hs_alloc(PROF_MOST_EVENTS * sizeof *r->events);
@@ -22,10 +23,13 @@ hs_status cpu_record(served *s, double seconds, serve_once *once, void *arg, pro
     memset(ns, 0, n * sizeof *ns);
     memset(r->calls, 0, n * sizeof *r->calls);
     cpu_probes probes = {.ns = ns, .calls = r->calls, .events = r->events};
-    double one;
+    double one, plain;
+    st = once(arg, &plain);
+    if (!hs_ok(st)) break;
     p->probes = &probes;
     st = once(arg, &one);
     p->probes = NULL;
+    if (plain > 0) hs_vec_push(&slowdown, one / plain);
     hs_vec_push(&run_ms, one);
     for (u32 j = 0; j < n; j++) hs_vec_push(&ms, (double)ns[j] * 1e-6);
     r->nruns++;
@@ -33,6 +37,8 @@ hs_status cpu_record(served *s, double seconds, serve_once *once, void *arg, pro
     r->dropped = probes.dropped;
   }
   hs_free(ns);
+  r->slowdown = prof_summarize(slowdown.v, (u32)slowdown.n).median;
+  hs_vec_free(&slowdown);
   r->run_ms = run_ms.v;
   r->ms = ms.v;
   if (!hs_ok(st)) prof_recording_free(r), r = NULL;

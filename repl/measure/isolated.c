@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/analysis/customcall.h"
 #include "core/eval/inputs.h"
 #include "core/text/text.h"
 #include "repl/debug/cut.h"
@@ -21,6 +22,9 @@
 
 // How often a kernel is timed.
 enum { RUNS = 9 };
+// Seconds, or --seconds where that is longer, after which no further kernel is compiled. Those that
+// are estimated to take longest come first, so that the rest is little.
+static const double longest = 60;
 
 typedef struct kernel_time {
   u64 print;  // of its structure
@@ -28,13 +32,20 @@ typedef struct kernel_time {
   double ms[RUNS];
 } kernel_time;
 
+// A kernel of the version, and the estimate of all its executions.
+typedef struct candidate {
+  hlo_instr *i;
+  double seconds;
+} candidate;
+
 typedef struct isolation {
   repl_cmd *c;
   kernel_run *p;
-  hlo_module *m;                // the version, elided constants filled
-  HS_VEC(hlo_instr *) kernels;  // of m
-  HS_VEC(u32) time_of;          // by kernel: position in times
+  hlo_module *m;  // the version, elided constants filled
+  HS_VEC(candidate) kernels;
+  HS_VEC(u32) time_of;  // by kernel: position in times
   HS_VEC(kernel_time) times;
+  double seconds;  // asked for
   double call_ms;
 } isolation;
 
@@ -85,15 +96,29 @@ static u32 id_of(const isolation *x, const hlo_instr *i) {
   return hlo_find_instr(x->c->m, i->name)->id;
 }
 
+// What only says where values are, or becomes an exchange between devices, is nothing by itself.
+static bool is_of_partitions(const hlo_instr *i) {
+  return hlo_custom_is_marker(i) || hlo_custom_is_of_devices(i);
+}
+
+static int heavier_first(const void *a, const void *b) {
+  const candidate *x = a, *y = b;
+  if (x->seconds != y->seconds) return x->seconds < y->seconds ? 1 : -1;
+  return (x->i->id > y->i->id) - (x->i->id < y->i->id);
+}
+
 static void find_kernels(isolation *x) {
   const prof_module *e = &x->p->model;
   hlo_for_each_comp(k, x->m)
     hlo_for_each_instr(i, k) {
       const hlo_instr *own = hlo_find_instr(x->c->m, i->name);
-      if (own && e->times[own->id] > 0 && e->kernels[own->id].seconds > 0 &&
-          !hlo_op_has(i->opcode, HLO_F_CONTROL))
-        hs_vec_push(&x->kernels, i);
+      if (!own || !(e->times[own->id] > 0) || !(e->kernels[own->id].seconds > 0) ||
+          hlo_op_has(i->opcode, HLO_F_CONTROL) || is_of_partitions(i))
+        continue;
+      candidate one = {i, e->times[own->id] * e->kernels[own->id].seconds};
+      hs_vec_push(&x->kernels, one);
     }
+  if (x->kernels.n) qsort(x->kernels.v, x->kernels.n, sizeof *x->kernels.v, heavier_first);
 }
 
 // The position of the kernel's times, which are measured unless an equal one was.
@@ -119,21 +144,28 @@ static hs_status time_kernel(isolation *x, hlo_instr *i, u32 *at) {
 }
 
 static hs_status time_kernels(isolation *x) {
+  double all = 0, late = 0, seconds = fmax(x->seconds, longest);
+  u64 from = hs_now_ns();
   for (size_t k = 0; k < x->kernels.n; k++) {
+    all += x->kernels.v[k].seconds;
+    if ((double)(hs_now_ns() - from) * 1e-9 > seconds) {
+      late += x->kernels.v[k].seconds;
+      x->p->late++;
+      continue;
+    }
     u32 at;
     repl_progress(x->c->out, "kernels alone", (double)k, (double)x->kernels.n);
-    HS_TRY(time_kernel(x, x->kernels.v[k], &at));
+    HS_TRY(time_kernel(x, x->kernels.v[k].i, &at));
     hs_vec_push(&x->time_of, at);
   }
+  x->kernels.n -= x->p->late;
+  x->p->late_share = all > 0 ? late / all : 0;
   return HS_GOOD;
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
 static hs_status time_whole(isolation *x) {
   repl_cmd *c = x->c;
-  double seconds = 1;
-  if (repl_flag(c, "--seconds"))
-    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
   hs_status fits = repl_memory_check(c, c->m, false, 0);
   if (!hs_ok(fits)) {
     repl_note(c->out, "the whole is not run: %s", fits.err->message);
@@ -143,8 +175,8 @@ static hs_status time_whole(isolation *x) {
   const backend_run_options o = {.warmup = 1,
                                  .min_runs = 5,
                                  .max_runs = 10000,
-                                 .min_seconds = seconds / 2,
-                                 .max_seconds = seconds / 2};
+                                 .min_seconds = x->seconds / 2,
+                                 .max_seconds = x->seconds / 2};
   repl_exe *exe;
   HS_TRY(repl_inputs(c));
   HS_TRY(repl_compiled(c, c->s->be, false, false, &exe));
@@ -171,7 +203,7 @@ static void make_recording(isolation *x) {
   rec->calls = hs_calloc(most + 1u, sizeof *rec->calls);
   for (size_t k = 0; k < x->kernels.n; k++) {
     const kernel_time *t = &x->times.v[x->time_of.v[k]];
-    const hlo_instr *i = x->kernels.v[k];
+    const hlo_instr *i = x->kernels.v[k].i;
     if (!t->n) continue;
     u32 id = id_of(x, i);
     const prof_kernel *e = &p->model.kernels[id];
@@ -197,7 +229,9 @@ static void make_recording(isolation *x) {
 }
 
 hs_status isolated_record(repl_cmd *c, kernel_run *p) {
-  isolation x = {.c = c, .p = p};
+  isolation x = {.c = c, .p = p, .seconds = 1};
+  if (repl_flag(c, "--seconds"))
+    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &x.seconds));
   HS_TRY(repl_runnable(c, NULL, false, &x.m));
   hs_status s = kernels_estimate(c, false, p);
   if (hs_ok(s)) find_kernels(&x);

@@ -22,6 +22,9 @@ typedef struct kernel_run {
   bool isolated;
   double call_ms;
   u32 distinct, left_out;
+  // of kernels that its time did not suffice for: how many, and their part of the estimated time
+  u32 late;
+  double late_share;
   prof_recording *own;  // rec, when it is not in result or the module
 } kernel_run;
 

@@ -50,6 +50,33 @@ static void say_isolated(repl_cmd *c, const kernel_run *p, double kernels) {
   if (p->left_out)
     repl_say(c->out, "%u kernel%s could not be measured\n", p->left_out,
              p->left_out == 1 ? "" : "s");
+  if (p->late)
+    repl_say(c->out,
+             "%u kernels, %.1f %% of the estimate, were not reached in time: a longer --seconds is "
+             "for all of them together\n",
+             p->late, 100 * p->late_share);
+}
+
+// A run is what its kernels mostly take, what lies between them, and what the medians leave out:
+// that now one kernel and now another takes longer, by which every run is longer. ms.
+static void say_parts(repl_cmd *c, const kernel_run *p, double run, double kernels, double between,
+                      double tails) {
+  char a[32], b[32], d[32];
+  repl_say(c->out, "a run takes %s: %s in %u kernels (%.1f %%), %s between them (%.1f %%)",
+           repl_time(a, run * 1e-3), repl_time(b, kernels * 1e-3), p->rec->nkernels,
+           prof_percent(kernels, run), repl_time(d, between * 1e-3), prof_percent(between, run));
+  double dispatch = p->result.timing.dispatch_ms;
+  if (!p->file && dispatch > 0 && between > 0.03 * run)
+    repl_say(c->out, ", starting kernels %s of it, loops, branches and waiting the rest",
+             repl_time(a, fmin(dispatch, between) * 1e-3));
+  if (fabs(tails) > 0.03 * run)
+    repl_say(c->out,
+             tails > 0 ? "; %s (%.1f %%) are kernels that take longer in some runs, not "
+                         "the same ones: medians leave it out"
+                       : "; medians come to %s (%.1f %%) too much, as kernels take long in "
+                         "different runs",
+             repl_time(b, fabs(tails) * 1e-3), prof_percent(fabs(tails), run));
+  repl_say(c->out, "\n");
 }
 
 // What the rows come to, and where the rest of a run is.
@@ -62,13 +89,11 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
     error += fabs(rows[k].estimated_ms - rows[k].t.median);
   }
   prof_stats probed = prof_recorded_run(rec), raw = prof_summarize(rec->run_ms, rec->nruns);
-  double between = fmax(probed.median - kernels, 0), overhead = raw.median / p->plain.median - 1;
-  char a[32], b[32], d[32], e[32];
+  double between = prof_recorded_rest(rec).median, tails = probed.median - kernels - between;
+  double overhead = (rec->slowdown > 0 ? rec->slowdown : raw.median / p->plain.median) - 1;
+  char a[32], b[32], e[32];
   if (p->isolated) say_isolated(c, p, kernels);
-  else
-    repl_say(c->out, "a run takes %s: %s in %u kernels (%.1f %%), %s between them\n",
-             repl_time(a, probed.median * 1e-3), repl_time(b, kernels * 1e-3), rec->nkernels,
-             prof_percent(kernels, probed.median), repl_time(d, between * 1e-3));
+  else say_parts(c, p, probed.median, kernels, between, tails);
   if (p->file)
     repl_say(c->out, "%u run%s on %s, as recorded in %s\n", rec->nruns, rec->nruns == 1 ? "" : "s",
              p->where, p->file);
@@ -82,6 +107,7 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
   repl_json_num(c->doc, "measured_ms", kernels);
   bool probes = !p->file && !p->isolated;
   repl_json_num(c->doc, "between_ms", p->isolated ? NAN : between);
+  repl_json_num(c->doc, "tails_ms", p->isolated ? NAN : tails);
   repl_json_num(c->doc, "probed_run_ms", p->isolated ? NAN : probed.median);
   repl_json_str(c->doc, "where", p->where);
   repl_json_str(c->doc, "recorded_in", p->file);
@@ -89,6 +115,7 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
   repl_json_num(c->doc, "call_ms", p->isolated ? p->call_ms : NAN);
   if (p->isolated) repl_json_int(c->doc, "left_out", p->left_out);
   else repl_json_null(c->doc, "left_out");
+  repl_json_num(c->doc, "late_share", p->isolated ? p->late_share : NAN);
   repl_json_num(c->doc, "run_ms", p->plain.n ? p->plain.median : NAN);
   if (rec->how[0]) repl_json_str(c->doc, "clock", rec->how);
   else repl_json_null(c->doc, "clock");
