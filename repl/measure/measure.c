@@ -15,6 +15,7 @@
 #include "core/analysis/agree.h"
 #include "profiler/units.h"
 #include "repl/measure/apart.h"
+#include "repl/measure/between.h"
 #include "repl/measure/saved.h"
 #include "repl/measure/subject.h"
 #include "repl/measure/sizes.h"
@@ -286,6 +287,7 @@ static void json_trial(repl_cmd *c, const comparison *m) {
   repl_json_num(j, "width", isfinite(m->trial.width) ? m->trial.width : -1);
   repl_json_bool(j, "reached", m->trial.reached);
   json_noise(j, &m->noise);
+  between_json(j, m);
 }
 
 // How much the machine can be trusted, and for how long it was asked.
@@ -297,6 +299,7 @@ static void say_noise(repl_cmd *c, const comparison *m) {
            repl_time(t, m->trial.seconds), hs_buf_cstr(&b));
   if (prof_noise_loud(&m->noise))
     repl_say(c->out, "  the machine is not quiet: stop other work, or ask for more with --until\n");
+  between_say(c, m);
   if (!m->trial.reached)
     repl_say(c->out,
              "  the widest interval is +-%.1f %%, not what --until asks for: more --seconds "
@@ -451,7 +454,10 @@ static hs_status measure_whole_or_apart(repl_cmd *c, comparison *m, u32 ours,
   if (!*why) {
     if (!kept && !repl_flag(c, "--whole")) m->most_first_s = apart_most_first_s(m, o->seconds);
     HS_TRY(comparison_measure(c, m, o));
-    if (!(m->too_long_s > 0)) return HS_GOOD;
+    if (!(m->too_long_s > 0)) {
+      between_take(c, m, m->n, o->until);
+      return HS_GOOD;
+    }
     *why = apart_reason_ran(m);
   }
   while (m->n > ours) subject_free(&m->x[--m->n]);
@@ -547,6 +553,7 @@ hs_status cmd_versus(repl_cmd *c) {
   m.x[0].key = "a", m.x[1].key = "b";
   if (hs_ok(s)) s = comparison_measure(c, &m, &o);
   if (hs_ok(s)) {
+    between_take(c, &m, m.n, o.until);
     say_table(c, m.x, 2);
     for (u32 k = 0; k < 2; k++) json_subject(c, c->doc, &m.x[k], c->s->be->name);
     if (m.x[1].ratio.value > 0) {
