@@ -45,23 +45,29 @@ const prof_calibration prof_generic = {
     .row_s = 0.06e-9,
     .column_s = 0.08e-9,
     .against_s = 1e-9,
-    .windowed_s = 0.1e-9,
+    .slide_s = 0.2e-9,
+    .scan_s = 0.4e-9,
+    .slide_rows_s = 0.1e-9,
+    .scan_rows_s = 0.2e-9,
+    .scalar_s = 1e-9,
+    .divide_s = 0.2e-9,
+    .divide_long_s = 0.8e-9,
     .gapped_s = 0.3e-9,
     .meeting_s = 20e-6,
-    .padded_s = 0.3e-9,
+    .reshard_s = 20e-6,
     .strided_s = 0.6e-9,
     .indexed_s = 1.5e-9,
     .scatter_element_s = 1e-9,
     .comparator_s = 15e-9,
     .topk_s = 2e-9,
     .fft_s = 0.5e-9,
-    .solve_s = 0.3e-9,
     .window_s = 2e-9,
     .random_s = 0.5e-9,
     .product_s = 0.5e-6,
     .convolution_s = 5e-6,
     .pack_s = 0.7e-9,
     .pack_bf16_s = 1.5e-9,
+    .turn_s = 0.3e-9,
     .vector_product_s = 0.1e-9,
     .vector_few_s = 0.3e-9,
     .vector_rows_s = 0.1e-9,
@@ -70,27 +76,33 @@ const prof_calibration prof_generic = {
                {3, {65536, 1 << 20, 1 << 26}, {100e9, 60e9, 15e9}}},
     .fill = {{3, {65536, 1 << 20, 1 << 26}, {40e9, 25e9, 8e9}},
              {3, {65536, 1 << 20, 1 << 26}, {80e9, 50e9, 12e9}}},
+    .load = {{3, {65536, 1 << 20, 1 << 26}, {50e9, 30e9, 12e9}},
+             {3, {65536, 1 << 20, 1 << 26}, {100e9, 60e9, 18e9}}},
     .product_f32 = {{2, {1e5, 1e8}, {20e9, 80e9}}, {2, {1e5, 1e8}, {20e9, 150e9}}},
     .product_f64 = {{2, {1e5, 1e8}, {10e9, 40e9}}, {2, {1e5, 1e8}, {10e9, 75e9}}},
     .product_bf16 = {{2, {1e5, 1e8}, {10e9, 30e9}}, {2, {1e5, 1e8}, {10e9, 60e9}}},
     .product_s8 = {{2, {1e5, 1e8}, {10e9, 60e9}}, {2, {1e5, 1e8}, {10e9, 120e9}}},
-    .narrow = {{2, {4, 64}, {0.3, 1}}, {2, {4, 64}, {0.3, 1}}},
+    .narrow_m = {{2, {4, 64}, {0.3, 1}}, {2, {4, 64}, {0.3, 1}}},
+    .narrow_n = {{2, {4, 64}, {0.3, 1}}, {2, {4, 64}, {0.3, 1}}},
+    .narrow_k = {{2, {4, 64}, {0.3, 1}}, {2, {4, 64}, {0.3, 1}}},
     .convolution = {{2, {1e6, 1e8}, {20e9, 70e9}}, {2, {1e6, 1e8}, {20e9, 130e9}}},
     .convolution_weights = {{2, {1e6, 1e8}, {20e9, 60e9}}, {2, {1e6, 1e8}, {20e9, 110e9}}},
     .convolution_bf16 = {{2, {1e6, 1e8}, {15e9, 50e9}}, {2, {1e6, 1e8}, {15e9, 90e9}}},
     .convolution_grouped = {{2, {1e6, 1e8}, {5e9, 8e9}}, {2, {1e6, 1e8}, {5e9, 16e9}}},
     .convolution_dilated = {{2, {1e6, 1e8}, {10e9, 40e9}}, {2, {1e6, 1e8}, {10e9, 80e9}}},
     .convolution_groups = {{2, {1e6, 1e8}, {10e9, 30e9}}, {2, {1e6, 1e8}, {10e9, 60e9}}},
-    .whole = {{2, {1e4, 1e6}, {1e9, 4e9}}, {2, {1e4, 1e6}, {1e9, 8e9}}},
+    .solves = {{2, {64, 4e6}, {0.3e9, 4e9}}, {2, {64, 4e6}, {0.3e9, 4e9}}},
+    .factors = {{2, {20, 1e6}, {0.1e9, 2e9}}, {2, {20, 1e6}, {0.1e9, 2e9}}},
     .gathers = {{2, {1e5, 1e7}, {200e6, 60e6}}, {2, {1e5, 1e7}, {200e6, 60e6}}},
     .scatters = {{2, {1e5, 1e7}, {100e6, 40e6}}, {2, {1e5, 1e7}, {100e6, 40e6}}},
     .keys = {{2, {1e4, 1e6}, {350e6, 200e6}}, {2, {1e4, 1e6}, {350e6, 350e6}}},
     .pairs = {{2, {1e4, 1e6}, {250e6, 100e6}}, {2, {1e4, 1e6}, {250e6, 180e6}}},
     .op_s =
         {
-#define OP(ID, text, arity, x, infer, eval, cost, ...)                             \
-  [HLO_##ID] = {PS_##cost * 1e-12,     PS_##cost * 2e-12,     PS_##cost * 1.5e-12, \
-                INT_PS_##cost * 1e-12, INT_PS_##cost * 2e-12, (PS_##cost + 8000) * 1e-12},
+#define OP(ID, text, arity, x, infer, eval, cost, ...)                                     \
+  [HLO_##ID] = {PS_##cost * 1e-12,      PS_##cost * 2e-12,     PS_##cost * 1.5e-12,        \
+                INT_PS_##cost * 1e-12,  INT_PS_##cost * 2e-12, (PS_##cost + 8000) * 1e-12, \
+                INT_PS_##cost * 0.5e-12},
 #include "core/types/ops.def"
 #undef OP
         },
@@ -172,7 +184,7 @@ static void print_curve(hs_buf *b, const char *name, u32 threads, const prof_cur
 }
 
 void prof_calibration_print(const prof_calibration *c, hs_buf *b) {
-  hs_buf_printf(b, "hlosh calibration 1\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,
+  hs_buf_printf(b, "hlosh calibration 2\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,
                 c->seconds);
 #define FIGURE(name, what) hs_buf_printf(b, "figure %s %.9g  # %s\n", #name, c->name, what);
   PROF_FIGURES(FIGURE)
@@ -251,7 +263,7 @@ static bool parse_line(parse *p, char *line) {
   int at = 0;
   line[strcspn(line, "#")] = 0;
   if (!line[strspn(line, " ")]) return true;
-  if (strcmp(line, "hlosh calibration 1") == 0) return true;
+  if (strcmp(line, "hlosh calibration 2") == 0) return true;
   if (strncmp(line, "key ", 4) == 0) {
     snprintf(p->out->key, sizeof p->out->key, "%.191s", line + 4);
     return true;

@@ -11,7 +11,7 @@
 #include "profiler/work.h"
 
 // A function of a size by points, x rising: between them log-log interpolation, outside constant.
-enum { PROF_CURVE_POINTS = 12 };
+enum { PROF_CURVE_POINTS = 16 };
 typedef struct prof_curve {
   u32 n;
   double x[PROF_CURVE_POINTS], y[PROF_CURVE_POINTS];
@@ -20,47 +20,56 @@ double prof_curve_at(const prof_curve *, double x);     // 0 for a curve without
 void prof_curve_add(prof_curve *, double x, double y);  // x above the last one's
 
 // FIGURE(name, what it is): seconds, or seconds per what is named.
-#define PROF_FIGURES(FIGURE)                                                       \
-  FIGURE(run_s, "a run of a program with nothing in it")                           \
-  FIGURE(kernel_s, "a kernel with nothing to do")                                  \
-  FIGURE(parallel_s, "a loop that the threads share, with nothing to do")          \
-  FIGURE(loop_s, "an iteration of a while loop, its kernels aside")                \
-  FIGURE(narrow_s, "element of a loop over short rows that are not in sequence")   \
-  FIGURE(widen_s, "element converted from an 8-bit float")                         \
-  FIGURE(row_s, "element that is combined along its row")                          \
-  FIGURE(column_s, "element that is combined across rows")                         \
-  FIGURE(against_s, "element that is combined against the order of memory")        \
-  FIGURE(windowed_s, "element that is combined in a window")                       \
-  FIGURE(gapped_s, "element of a slice with steps inside a loop")                  \
-  FIGURE(meeting_s, "a device at an operation between devices")                    \
-  FIGURE(padded_s, "element that is combined in a window, where there is padding") \
-  FIGURE(strided_s, "element moved across the order of memory")                    \
-  FIGURE(indexed_s, "element read at an index inside a loop")                      \
-  FIGURE(scatter_element_s, "element of a scattered slice")                        \
-  FIGURE(comparator_s, "comparison of a sort with a comparator")                   \
-  FIGURE(topk_s, "element that is looked at for the largest")                      \
-  FIGURE(fft_s, "operation of a Fourier transform")                                \
-  FIGURE(solve_s, "operation of a factorization or triangular solve")              \
-  FIGURE(window_s, "position that select-and-scatter looks at")                    \
-  FIGURE(random_s, "word of random bits")                                          \
-  FIGURE(product_s, "a matrix product with almost nothing to do")                  \
-  FIGURE(convolution_s, "a convolution with almost nothing to do")                 \
-  FIGURE(pack_s, "element of a product's operand that is put in order")            \
-  FIGURE(pack_bf16_s, "element of a product's 16-bit operand")                     \
-  FIGURE(vector_product_s, "operation of a vector times a matrix")                 \
-  FIGURE(vector_few_s, "operation of a vector times a matrix of three columns")    \
-  FIGURE(vector_rows_s, "operation of a matrix times a vector, by rows")           \
+#define PROF_FIGURES(FIGURE)                                                        \
+  FIGURE(run_s, "a run of a program with nothing in it")                            \
+  FIGURE(kernel_s, "a kernel with nothing to do")                                   \
+  FIGURE(parallel_s, "a loop that the threads share, with nothing to do")           \
+  FIGURE(loop_s, "an iteration of a while loop, its kernels aside")                 \
+  FIGURE(narrow_s, "element of a loop over short rows that are not in sequence")    \
+  FIGURE(widen_s, "element converted from an 8-bit float")                          \
+  FIGURE(row_s, "element that is combined along its row")                           \
+  FIGURE(column_s, "element that is combined across rows")                          \
+  FIGURE(against_s, "element that is combined against the order of memory")         \
+  FIGURE(slide_s, "element of a sliding window, for each doubling")                 \
+  FIGURE(slide_rows_s, "the same by whole rows")                                    \
+  FIGURE(scan_s, "element of a running total")                                      \
+  FIGURE(scan_rows_s, "the same by whole rows")                                     \
+  FIGURE(scalar_s, "operation on a single value that waits for the one before")     \
+  FIGURE(divide_s, "integer divided by a constant")                                 \
+  FIGURE(divide_long_s, "64-bit integer divided by a constant")                     \
+  FIGURE(gapped_s, "element of a slice with steps inside a loop")                   \
+  FIGURE(meeting_s, "a device at an operation between devices")                     \
+  FIGURE(reshard_s, "a device where arrays of all become its part, or the reverse") \
+  FIGURE(strided_s, "element moved across the order of memory")                     \
+  FIGURE(indexed_s, "element read at an index inside a loop")                       \
+  FIGURE(scatter_element_s, "element of a scattered slice")                         \
+  FIGURE(comparator_s, "comparison of a sort with a comparator")                    \
+  FIGURE(topk_s, "element that is looked at for the largest")                       \
+  FIGURE(fft_s, "operation of a Fourier transform")                                 \
+  FIGURE(window_s, "position that select-and-scatter looks at")                     \
+  FIGURE(random_s, "word of random bits")                                           \
+  FIGURE(product_s, "a matrix product with almost nothing to do")                   \
+  FIGURE(convolution_s, "a convolution with almost nothing to do")                  \
+  FIGURE(pack_s, "element of a product's operand that is put in order")             \
+  FIGURE(turn_s, "element of a product's right operand that is turned")             \
+  FIGURE(pack_bf16_s, "element of a product's 16-bit operand")                      \
+  FIGURE(vector_product_s, "operation of a vector times a matrix")                  \
+  FIGURE(vector_few_s, "operation of a vector times a matrix of three columns")     \
+  FIGURE(vector_rows_s, "operation of a matrix times a vector, by rows")            \
   FIGURE(vector_row_s, "row of that")
 
 // CURVE(name, what it is): [0] one thread, [1] all.
 #define PROF_CURVES(CURVE)                                                         \
   CURVE(stream, "bytes/s by bytes moved over and over, half written")              \
   CURVE(fill, "bytes/s by bytes written over and over")                            \
+  CURVE(load, "bytes/s by bytes read over and over")                               \
   CURVE(product_f32, "flop/s by flops of a cubic product")                         \
   CURVE(product_f64, "flop/s by flops of a cubic product")                         \
   CURVE(product_bf16, "flop/s by flops of a cubic product")                        \
   CURVE(product_s8, "flop/s by flops of a cubic product")                          \
-  CURVE(narrow, "part of the cube's rate by the smallest extent")                  \
+  CURVE(narrow_m, "part of the cube's rate by the rows of the left matrix")        \
+  CURVE(narrow_n, "part of the cube's rate by the columns of the right matrix")    \
+  CURVE(narrow_k, "part of the cube's rate by what is summed up")                  \
   CURVE(convolution, "flop/s by flops of a 3x3 convolution")                       \
   CURVE(convolution_weights, "flop/s by flops, gradient of weights")               \
   CURVE(convolution_bf16, "flop/s by flops of a 3x3 convolution")                  \
@@ -71,7 +80,8 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   CURVE(scatters, "updates/s by bytes of the array, a scatter of single elements") \
   CURVE(keys, "elements and digits/s by length, a sort of keys")                   \
   CURVE(pairs, "elements and digits/s by length, a sort by keys of two arrays")    \
-  CURVE(whole, "elements/s by elements, a reduction of an array to one value")
+  CURVE(solves, "operations/s by operations of a triangular solve")                \
+  CURVE(factors, "operations/s by operations of a Cholesky factorization")
 
 struct prof_calibration {
   char key[192];  // processor, backend and version

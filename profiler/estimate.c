@@ -268,11 +268,12 @@ static bool is_meeting(const estimator *x, const hlo_instr *i) {
 
 // One part of so many of a kernel's work.
 static void divide(prof_work *w, double parts) {
-  double *const amounts[] = {&w->items,          &w->points,  &w->reduced_row, &w->reduced_column,
-                             &w->whole,          &w->against, &w->windowed,    &w->padded,
-                             &w->narrow,         &w->widened, &w->strided,     &w->indexed,
-                             &w->gapped,         &w->read,    &w->written,     &w->flops,
-                             &w->transcendentals};
+  double *const amounts[] = {
+      &w->items,          &w->points,       &w->reduced_row, &w->reduced_column, &w->whole,
+      &w->against,        &w->slid,         &w->slid_rows,   &w->scanned,        &w->scanned_rows,
+      &w->narrow,         &w->widened,      &w->strided,     &w->indexed,        &w->gapped,
+      &w->divided,        &w->divided_long, &w->read,        &w->written,        &w->flops,
+      &w->transcendentals};
   for (size_t k = 0; k < HS_COUNT(amounts); k++) *amounts[k] /= parts;
   for (u32 k = 0; k < w->ncounts; k++) w->counts[k].elements /= parts;
   prof_product *p = &w->product;
@@ -283,12 +284,37 @@ static void divide(prof_work *w, double parts) {
 
 // Of all devices that this processor stands for.
 static void add_devices(const estimator *x, const hlo_instr *i, prof_kernel *k) {
-  k->network_s = is_meeting(x, i) ? x->together * x->d->measured->meeting_s : 0;
+  const prof_calibration *c = x->d->measured;
+  double each = i->opcode == HLO_CUSTOM_CALL ? c->reshard_s : c->meeting_s;
+  k->network_s = is_meeting(x, i) ? x->together * each : 0;
   k->memory_s *= x->together;
   k->compute_s *= x->together;
   k->launch_s *= x->together;
   k->seconds = k->seconds * x->together + k->network_s;
   if (k->network_s > HS_MAX(k->memory_s, k->compute_s)) k->bound = PROF_NETWORK;
+}
+
+// On a processor a loop is one function with its small kernels in it (backends/cpu/region.c), but
+// where instructions or devices are run one by one.
+static bool is_inlined(const estimator *x, const hlo_instr *i, const prof_work *w, double times) {
+  enum { INLINED_BYTES = 16 << 10 };
+  return x->d->family == PROF_CPU && !x->o.naive && x->together <= 1 && times > 1 &&
+         i->parent != i->parent->module->entry && w->special == PROF_STREAM &&
+         w->written <= INLINED_BYTES;
+}
+
+// Nothing is called, and what is small stays in registers, each operation waiting for the last.
+static void without_call(const estimator *x, const prof_work *w, prof_kernel *k) {
+  enum { REGISTER_BYTES = 64 };
+  k->seconds -= k->launch_s;
+  k->launch_s = 0;
+  if (w->written > REGISTER_BYTES || w->points > REGISTER_BYTES / 4) return;
+  double n = 0;
+  for (u32 q = 0; q < w->ncounts; q++) n += w->counts[q].elements / HS_MAX(w->points, 1);
+  k->memory_s = 0;
+  k->compute_s = HS_MAX(k->compute_s, n * x->d->measured->scalar_s);
+  k->seconds = k->compute_s;
+  k->bound = PROF_COMPUTE;
 }
 
 static void add_instr(estimator *x, const hlo_instr *i, double times, double all, double *clock,
@@ -319,6 +345,7 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   u32 n = find_places(x, i, &w, all, clock, p);
   prof_kernel *k = &x->out->kernels[i->id];
   price(&w, x->d, n, p, k);
+  if (is_inlined(x, i, &w, times)) without_call(x, &w, k);
   k->unknown = w.special == PROF_UNKNOWN;
   if (x->together > 1) add_devices(x, i, k);
   else if (w.special == PROF_COLLECTIVE) {
@@ -404,8 +431,10 @@ static u32 simulated_devices(const hlo_module *m) {
 hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const prof_options *o,
                                 prof_module *out) {
   *out = (prof_module){.n = m->next_instr_id};
-  hlo_memory memory;
+  hlo_memory memory, shared;
   HS_TRY(hlo_memory_estimate(m, o->naive, &memory));
+  // what is touched again and again is what lives at the same time, copies that are none aside
+  HS_TRY(hlo_memory_estimate(m, false, &shared));
   out->total.peak_bytes = memory.peak_bytes;
   out->total.devices = o->devices ? o->devices : prof_module_devices(m);
   out->kernels = hs_calloc(out->n + 1u, sizeof *out->kernels);
@@ -414,7 +443,7 @@ hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const
   if (out->total.peak_bytes < INT64_MAX) out->total.peak_bytes /= out->total.parts;
   out->total.here = d->family == PROF_CPU ? simulated_devices(m) : 1;
   estimator x = {
-      .d = d, .o = *o, .out = out, .live = (double)memory.peak_bytes, .together = out->total.here};
+      .d = d, .o = *o, .out = out, .live = (double)shared.peak_bytes, .together = out->total.here};
   hs_status s = add_computations(&x, m);
   if (d->family == PROF_CPU) out->total.time_s += d->measured->run_s;
   out->total.kernels = (u32)HS_MIN(x.launches, (double)UINT32_MAX);

@@ -15,6 +15,9 @@ typedef struct prof_place {
 // The smaller of memory and computation costs that part of its time even so, on a processor.
 #define PROF_EXPOSED 0.3
 
+// Products with so few rows or columns load too much for each operation to hide it.
+#define PROF_NARROW 16
+
 // One execution on a machine that was calibrated (d->measured) ...
 void prof_price_cpu(const prof_work *, const prof_device *, u32 n, const prof_place *,
                     prof_kernel *out);

@@ -15,20 +15,23 @@
 
 static double both(double a, double b) { return HS_MAX(a, b) + PROF_EXPOSED * HS_MIN(a, b); }
 
-// Seconds of a byte that is written, by a loop that only writes, or read: what a stream that writes
-// as much as it reads takes for both, less that.
-static double byte_time(const prof_calibration *c, bool all, double distance, bool written) {
+// Seconds of a byte that is read, and of one that is written: of loops that only read or only
+// write. Beside reading, writing takes what a stream of both takes less that.
+static double byte_time(const prof_calibration *c, bool all, double distance, bool written,
+                        bool reads) {
   double both = 2 / prof_curve_at(&c->stream[all], distance),
-         write = 1 / prof_curve_at(&c->fill[all], distance);
-  write = HS_MIN(HS_MAX(write, both / 4), both * 3 / 4);
-  return written ? write : both - write;
+         read = 1 / prof_curve_at(&c->load[all], distance);
+  if (!reads) return 1 / prof_curve_at(&c->fill[all], distance);
+  return written ? HS_MIN(HS_MAX(both - read, both / 4), both * 3 / 4) : read;
 }
 
 static double memory_time(const prof_calibration *c, bool all, u32 n, const prof_place *p) {
-  double s = 0;
+  double s = 0, read = 0, written = 0;
+  for (u32 k = 0; k < n; k++) *(p[k].written ? &written : &read) += p[k].bytes;
+  bool reads = read > written / 16;
   for (u32 k = 0; k < n; k++)
     if (p[k].bytes > 0)
-      s += p[k].bytes * byte_time(c, all, HS_MAX(p[k].distance, p[k].bytes), p[k].written);
+      s += p[k].bytes * byte_time(c, all, HS_MAX(p[k].distance, p[k].bytes), p[k].written, reads);
   return s;
 }
 
@@ -38,9 +41,10 @@ static double loop_time(const prof_work *w, const prof_calibration *c) {
   for (u32 k = 0; k < w->ncounts; k++)
     s += w->counts[k].elements * c->op_s[w->counts[k].op][w->counts[k].type];
   s += w->reduced_row * c->row_s + w->reduced_column * c->column_s + w->against * c->against_s;
-  if (w->whole > 0) s += w->whole / prof_curve_at(&c->whole[0], w->whole);
-  s += w->windowed * c->windowed_s + w->padded * c->padded_s + w->narrow * c->narrow_s;
-  s += w->gapped * c->gapped_s;
+  s += w->slid * c->slide_s + w->slid_rows * c->slide_rows_s;
+  s += w->scanned * c->scan_s + w->scanned_rows * c->scan_rows_s + w->narrow * c->narrow_s;
+  s += w->whole * c->op_s[HLO_ADD][PROF_F32] + w->gapped * c->gapped_s;
+  s += w->divided * c->divide_s + w->divided_long * c->divide_long_s;
   return s + w->strided * c->strided_s + w->indexed * c->indexed_s + w->widened * c->widen_s;
 }
 
@@ -80,9 +84,12 @@ static double product_time(const prof_product *p, const prof_calibration *c, u32
   double together = p->batch > 1 ? HS_MIN(p->batch, threads) : 1;
   bool shared = all && together == 1;
   double rate = prof_curve_at(product_curve(c, p->type, shared), flops) *
-                prof_curve_at(&c->narrow[shared], least);
-  double pack = is_short_float(p->type) ? c->pack_bf16_s : p->strided ? c->pack_s : 0;
-  return c->product_s + p->batch * flops / rate / together + p->operands * pack / threads;
+                prof_curve_at(&c->narrow_m[shared], p->m) *
+                prof_curve_at(&c->narrow_n[shared], p->n) *
+                prof_curve_at(&c->narrow_k[shared], p->k);
+  double pack = is_short_float(p->type) ? p->operands * c->pack_bf16_s
+                                        : p->packed * c->pack_s + p->turned * c->turn_s;
+  return c->product_s + p->batch * flops / rate / together + pack / threads;
 }
 
 static double convolution_time(const prof_work *w, const prof_calibration *c, bool all) {
@@ -113,10 +120,15 @@ static double special_time(const prof_work *w, const prof_calibration *c, u32 th
   }
   case PROF_GATHER: return w->items / prof_curve_at(&c->gathers[0], w->table);
   case PROF_SCATTER:
-    return w->items / prof_curve_at(&c->scatters[0], w->table) +
+    return w->items / prof_curve_at(&c->scatters[threads > 1], w->table) +
            w->items * HS_MAX(w->slice - 1, 0) * c->scatter_element_s;
   case PROF_FFT: return w->items * log2_of(w->line) * c->fft_s;
-  case PROF_SOLVE: return w->flops * c->solve_s;
+  case PROF_SOLVE: {
+    // each matrix by one thread
+    double one = w->factors ? w->line * w->line * w->line / 3 : w->flops / w->items;
+    double rate = prof_curve_at(w->factors ? c->factors : c->solves, HS_MAX(one, 1));
+    return ceil(w->items / threads) * HS_MAX(one, 1) / rate;
+  }
   case PROF_WINDOW: return w->items * c->window_s;
   case PROF_RANDOM: return w->items * c->random_s;
   case PROF_TOPK: return w->items * c->topk_s;
@@ -139,7 +151,7 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
                                             : product_time(&w->product, c, threads);
     // rates by size were measured with operands in a cache; a narrow product does too little with
     // each element to hide that it comes from further away
-    bool narrow = !w->product.convolution && HS_MIN(w->product.m, w->product.n) <= 16;
+    bool narrow = !w->product.convolution && HS_MIN(w->product.m, w->product.n) <= PROF_NARROW;
     out->seconds = out->launch_s + (narrow ? out->compute_s + out->memory_s
                                            : HS_MAX(out->compute_s, out->memory_s));
   } else if (w->special == PROF_SORT) {

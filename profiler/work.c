@@ -19,7 +19,7 @@ prof_type prof_type_of(hlo_dtype t) {
   int bits = hlo_dtype_bits(t);
   if (hlo_dtype_is_float(t))
     return bits == 64 ? PROF_F64 : bits == 32 ? PROF_F32 : bits > 8 ? PROF_F16 : PROF_F8;
-  return bits == 64 ? PROF_I64 : PROF_I32;
+  return bits == 64 ? PROF_I64 : bits > 8 ? PROF_I32 : PROF_I8;
 }
 
 static const hlo_shape *first_array(const hlo_shape *s) {
@@ -88,8 +88,11 @@ static prof_product dot_form(const hlo_instr *i) {
   p.m = (double)l->elements / both;
   p.n = (double)r->elements / both;
   p.operands = (double)l->elements + (double)r->elements;
-  p.strided = !are_together(lb) || !are_together(lc) ||
-              !are_together(hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS));
+  hlo_ints rc = hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS);
+  if (!are_together(lc)) p.packed += (double)l->elements;
+  if (!are_together(rc)) p.packed += (double)r->elements;
+  bool turned = p.m > 1 && p.n > 1 && rc.n == 1 && rc.v[0] == fastest_dim(r);
+  p.turned = turned ? (double)r->elements : 0;
   const hlo_shape *matrix = p.m < 2 ? r : l;
   hlo_ints mc = p.m < 2 ? hlo_attr_ints(i, HLO_ATTR_RHS_CONTRACTING_DIMS) : lc;
   for (u32 k = 0; k < mc.n; k++) p.by_rows |= mc.v[k] == fastest_dim(matrix);
@@ -202,6 +205,29 @@ static void count_applied(prof_work *w, const hlo_computation *c, double times, 
 // Two parameters and what combines them: part of the price of a reduced element.
 static bool is_one_operation(const hlo_computation *c) { return c && c->ninstrs == 3; }
 
+// A window of its own is slid over one dimension after the other, doubling to its length; one that
+// is as long as the dimension is a running total, and a few rows are combined one by one
+// (backends/cpu/rt/window.c).
+static void count_windows(prof_work *w, const hlo_instr *i) {
+  enum { MOST_DOUBLINGS = 8, MOST_DIRECT = 4 };
+  const hlo_window *window = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  const hlo_shape *in = first_array(hlo_operand(i, 0)->shape), *out = first_array(i->shape);
+  double n = (double)in->elements, all = 0;
+  for (u32 k = 0; window && k < window->n && k < in->rank; k++) {
+    double size = (double)window->v[k].size, extent = HS_MAX((double)in->dims[k], 1);
+    double left = n * (double)out->dims[k] / extent;
+    bool rows = (i64)k != fastest_dim(in);
+    double steps = HS_MAX(n, left) * HS_MIN(ceil(log2(HS_MAX(size, 1))), MOST_DOUBLINGS);
+    if (size >= extent && size > 1) *(rows ? &w->scanned_rows : &w->scanned) += n;
+    else if (size > 1 && rows && size <= MOST_DIRECT) w->reduced_column += left * size;
+    else *(rows ? &w->slid_rows : &w->slid) += steps;
+    all += size >= extent ? n : steps;
+    n = left;
+  }
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  if (!is_one_operation(c)) count_applied(w, c, all, 0);
+}
+
 static double window_size(const hlo_instr *i) {
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   double n = 1;
@@ -214,11 +240,14 @@ static bool converts_from_f8(const hlo_instr *i) {
          prof_type_of(first_array(i->shape)->dtype) != PROF_F8;
 }
 
-static bool is_padded(const hlo_instr *i) {
-  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  for (u32 k = 0; w && k < w->n; k++)
-    if (w->v[k].pad_low || w->v[k].pad_high) return true;
-  return false;
+static bool is_integer(prof_type t) { return t == PROF_I8 || t == PROF_I32 || t == PROF_I64; }
+
+// Integer division by a constant: a multiplication and shifts.
+static bool divides_by_constant(const hlo_instr *i) {
+  if (i->opcode != HLO_DIVIDE && i->opcode != HLO_REMAINDER) return false;
+  const hlo_instr *by = hlo_operand(i, 1);
+  while (by->opcode == HLO_BROADCAST || by->opcode == HLO_RESHAPE) by = hlo_operand(by, 0);
+  return by->opcode == HLO_CONSTANT && is_integer(prof_type_of(first_array(i->shape)->dtype));
 }
 
 // The type that an operation computes in: comparisons that of their operand, conversions the
@@ -228,9 +257,10 @@ static prof_type computes_in(const hlo_instr *i) {
   if ((i->opcode != HLO_COMPARE && i->opcode != HLO_CONVERT) || !i->noperands) return out;
   prof_type in = prof_type_of(first_array(hlo_operand(i, 0)->shape)->dtype);
   if (i->opcode == HLO_COMPARE) return in;
-  bool to_integer = out == PROF_I32 || out == PROF_I64, integer = in == PROF_I32 || in == PROF_I64;
-  if (to_integer != integer) return out;
-  return out == PROF_F8 || out == PROF_F16 || in == PROF_F16 ? out : in;
+  if (is_integer(out) != is_integer(in)) return out;
+  // 16-bit floats are widened by a shift, and narrowed with rounding
+  if (in == PROF_F16 && out != PROF_F8) return out;
+  return out == PROF_F8 || out == PROF_F16 ? out : in;
 }
 
 // Adds what the evaluation of so many elements of `i` takes as part of a loop.
@@ -250,7 +280,7 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
     return;
   case HLO_COST_MAP: count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements, 0); return;
   case HLO_COST_RWIN:
-    *(is_padded(i) ? &w->padded : &w->windowed) += elements * window_size(i);
+    w->reduced_row += elements * window_size(i);
     if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
       count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements * window_size(i), 0);
     return;
@@ -272,6 +302,7 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
   }
   w->strided += strided_of(i) * elements / own;
   if (i->opcode == HLO_CONVERT && converts_from_f8(i)) w->widened += elements;
+  else if (divides_by_constant(i)) *(t == PROF_I64 ? &w->divided_long : &w->divided) += elements;
   else count(w, i->opcode, t, elements);
 }
 
@@ -449,6 +480,17 @@ static void count_indexed(prof_work *w, const hlo_instr *i, const hlo_shape *mov
   w->table = (double)hlo_shape_bytes(first_array(hlo_operand(i, 0)->shape));
 }
 
+static void count_solve(prof_work *w, const hlo_instr *i) {
+  const hlo_shape *s = first_array(hlo_operand(i, 0)->shape);
+  w->special = PROF_SOLVE;
+  w->line = s->rank ? (double)s->dims[s->rank - 1] : 1;
+  w->items = HS_MAX((double)s->elements / HS_MAX(w->line * w->line, 1), 1);
+  w->factors =
+      i->opcode == HLO_CHOLESKY ||
+      (i->opcode == HLO_CUSTOM_CALL &&
+       hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET)) == HLO_CUSTOM_LAPACK_POTRF);
+}
+
 void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   prof_work *w = out;
   *w = (prof_work){.read = c->bytes_read,
@@ -487,7 +529,7 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
     w->items = elements_of(hlo_operand(i, 0)->shape);
     return;
   }
-  case HLO_COST_LINALG: w->special = PROF_SOLVE; return;
+  case HLO_COST_LINALG: count_solve(w, i); return;
   case HLO_COST_SAS:
     w->special = PROF_WINDOW;
     w->items = elements_of(hlo_operand(i, 1)->shape) * window_size(i);
@@ -500,7 +542,7 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   case HLO_COST_CUSTOM: {
     hlo_cost known = {0};
     w->special = hlo_custom_cost(i, &known) ? PROF_STREAM : PROF_UNKNOWN;
-    if (known.flops > 0 && w->special == PROF_STREAM) w->special = PROF_SOLVE;
+    if (known.flops > 0 && w->special == PROF_STREAM) count_solve(w, i);
     return;
   }
   default: break;
@@ -512,7 +554,8 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
     count_fusion(w, hlo_fusion_comp(i));
     return;
   }
-  count_in_loop(w, i, w->points);
+  if (hlo_ops[i->opcode].cost == HLO_COST_RWIN) count_windows(w, i);
+  else count_in_loop(w, i, w->points);
   bool flat = hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||
               (i->opcode == HLO_BROADCAST && elements_of(hlo_operand(i, 0)->shape) <= 1);
   if (flat) w->row = w->points;

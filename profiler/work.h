@@ -8,11 +8,13 @@
 
 // Types that take equally long.
 #define PROF_TYPES(X) \
-  X(F32, "f32") X(F64, "f64") X(F16, "bf16") X(I32, "s32") X(I64, "s64") X(F8, "f8e4m3fn")
+  X(F32, "f32")       \
+  X(F64, "f64") X(F16, "bf16") X(I32, "s32") X(I64, "s64") X(F8, "f8e4m3fn") X(I8, "s8")
 #define PROF_TYPE(id, text) PROF_##id,
 typedef enum prof_type { PROF_TYPES(PROF_TYPE) PROF_TYPE_COUNT } prof_type;
 #undef PROF_TYPE
-prof_type prof_type_of(hlo_dtype);  // complex types as their parts, small integers as s32
+// Complex types as their parts, predicates as 8-bit integers, 16-bit integers as s32.
+prof_type prof_type_of(hlo_dtype);
 
 // The form of a matrix product, or of a convolution seen as one: [batch] m x k times k x n.
 typedef struct prof_product {
@@ -21,7 +23,8 @@ typedef struct prof_product {
   bool convolution;  // the left matrix is gathered from an image
   bool grouped;      // with more than one group of features
   bool dilated;      // the window has holes
-  bool strided;      // some operand has batch or contracted dimensions apart
+  double packed;     // elements of operands whose contracted dimensions are apart or out of order
+  double turned;     // elements of a right operand that lies along what is summed up
   bool by_rows;      // n = 1 or m = 1: the matrix's contracted dimension is its fastest
   double operands;   // elements of both operands
   double taps;       // positions of the window
@@ -55,9 +58,10 @@ typedef struct prof_work {
   prof_product product;      // PRODUCT
   double items, item_bytes;  // GATHER, SCATTER: indices and what each moves; SORT: elements and
                              // bytes of all arrays per element
-  double line;               // SORT: elements in a line; FFT: length
+  double line;               // SORT: elements in a line; FFT: length; SOLVE: extent of a matrix
   double arrays;             // SORT: that are sorted together
   bool comparator;           // SORT: not by the keys' bits
+  bool factors;              // SOLVE: a factorization
   double digits;             // SORT by keys: passes over them
   double slice;              // SCATTER: elements of an update
   double table;              // GATHER, SCATTER: bytes of the array that is looked up or changed
@@ -68,11 +72,15 @@ typedef struct prof_work {
   double reduced_row, reduced_column;  // elements combined along the fastest dimension, or others
   double whole;                        // elements combined to one value
   double against;                      // elements combined in another order than they lie
-  double windowed, padded;             // elements combined in windows, without and with padding
+  // elements that windows slide over, times how often they double to the window's length, and
+  // elements of running totals: along the fastest dimension, and by whole rows
+  double slid, slid_rows, scanned, scanned_rows;
   double narrow;         // elements in loops whose innermost dimension is short and not flat
   double widened;        // elements converted from 8-bit floating-point types
   double strided;        // elements read or written against their order in memory
   double indexed;        // elements found by an index inside a fused loop
+  double divided;        // integers divided by a constant, 32 bits and less
+  double divided_long;   // the same of 64 bits
   double gapped;         // elements read or written with steps between them, along a row
   double read, written;  // bytes
   double flops, transcendentals;

@@ -66,7 +66,7 @@ static hs_status time_text(const calibrate_bench *b, const char *text, u32 threa
   // longer, where a run is seldom left alone
   if (hs_ok(s) && r.timing.samples_ms[0] > SLICE_S * 1e3) {
     backend_run_options longer = ro;
-    longer.min_seconds = longer.max_seconds = 6 * SECONDS;
+    longer.min_seconds = longer.max_seconds = 4 * SECONDS;
     backend_result_free(&r);
     r = (backend_result){0};
     s = be->run(x, nargs, args, &longer, &r);
@@ -94,6 +94,11 @@ hs_status calibrate_time(const calibrate_bench *b, u32 threads, char *text, doub
   return st;
 }
 
+hs_status calibrate_time_apart(const calibrate_bench *b, const char *text, double *s) {
+  *s = 0;
+  return time_text(b, text, 1, true, s);
+}
+
 double calibrate_above(double s, double floor_s) { return HS_MAX(s - floor_s, LEAST_S); }
 
 enum { PASSES = 2 };  // over all of it
@@ -102,67 +107,6 @@ void calibrate_say(calibrate_bench *b, const char *what) {
   enum { STEPS = 9 };
   if (b->progress) b->progress(b->arg, what, (double)b->step / (STEPS * PASSES));
   b->step++;
-}
-
-#define ADD \
-  "a {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT r = f32[] add(x, y)\n}\n"
-
-// ---- calls, loops, threads ----------------------------------------------------------------------
-static hs_status measure_calls(calibrate_bench *b) {
-  enum { CHAIN = 64, TRIPS = 2000, DEVICES = 8 };
-  prof_calibration *c = b->c;
-  calibrate_say(b, "calls of kernels");
-  hs_buf text = {0};
-  hs_buf_puts(&text,
-              "HloModule calls\nENTRY e {\n  p = f32[8] parameter(0)\n  v0 = f32[8] add(p, p)\n");
-  for (u32 k = 1; k < CHAIN; k++)
-    hs_buf_printf(&text, "  %sv%u = f32[8] multiply(v%u, p)\n", k + 1 == CHAIN ? "ROOT " : "", k,
-                  k - 1);
-  hs_buf_puts(&text, "}\n");
-  double t;
-  hs_status s = time_text(b, hs_buf_cstr(&text), 1, true, &t);
-  hs_buf_free(&text);
-  HS_TRY(s);
-  c->kernel_s = HS_MAX(t / CHAIN, LEAST_S);
-  HS_TRY(calibrate_time(b, 1,
-                        hs_format("HloModule run\nENTRY e {\n  p = f32[8] parameter(0)\n"
-                                  "  ROOT r = f32[8] add(p, p)\n}\n"),
-                        &c->run_s));
-  c->run_s = calibrate_above(c->run_s, c->kernel_s);
-  double loop;
-  HS_TRY(calibrate_time(
-      b, 1,
-      hs_format("HloModule loop\nbody {\n  s = (s32[], f32[8]) parameter(0)\n"
-                "  i = s32[] get-tuple-element(s), index=0\n"
-                "  x = f32[8] get-tuple-element(s), index=1\n  one = s32[] constant(1)\n"
-                "  j = s32[] add(i, one)\n  y = f32[8] add(x, x)\n"
-                "  ROOT t = (s32[], f32[8]) tuple(j, y)\n}\n"
-                "cond {\n  s = (s32[], f32[8]) parameter(0)\n"
-                "  i = s32[] get-tuple-element(s), index=0\n"
-                "  n = s32[] constant(%d)\n  ROOT c = pred[] compare(i, n), direction=LT\n"
-                "}\nENTRY e {\n  p = f32[8] parameter(0)\n  z = s32[] constant(0)\n"
-                "  t = (s32[], f32[8]) tuple(z, p)\n"
-                "  w = (s32[], f32[8]) while(t), condition=cond, body=body\n"
-                "  ROOT r = f32[8] get-tuple-element(w), index=1\n}\n",
-                TRIPS),
-      &loop));
-  c->loop_s = calibrate_above(loop / TRIPS, 3 * c->kernel_s);
-  double meeting;
-  HS_TRY(calibrate_time(
-      b, 1,
-      hs_format("HloModule meeting, replica_count=%d\n" ADD "ENTRY e {\n  p = f32[8] parameter(0)\n"
-                "  ROOT r = f32[8] all-reduce(p), replica_groups={}, to_apply=a\n}\n",
-                DEVICES),
-      &meeting));
-  c->meeting_s = calibrate_above(meeting / DEVICES, c->kernel_s);
-  // a loop that is just long enough to be cut
-  const char *cut = "HloModule cut\nENTRY e {\n  p = f32[%d] parameter(0)\n"
-                    "  ROOT r = f32[%d] exponential(p)\n}\n";
-  double one, all;
-  HS_TRY(calibrate_time(b, 1, hs_format(cut, 65536, 65536), &one));
-  HS_TRY(calibrate_time(b, b->threads, hs_format(cut, 65536, 65536), &all));
-  c->parallel_s = b->threads > 1 ? HS_MAX(all - one / b->threads, 0.2e-6) : LEAST_S;
-  return HS_GOOD;
 }
 
 hs_status calibrate_curve(const calibrate_bench *b, curve_text *text, const void *arg, u32 n,
@@ -180,6 +124,8 @@ hs_status calibrate_curve(const calibrate_bench *b, curve_text *text, const void
       // at most half of it: what is taken off was measured apart
       double less = HS_MIN(extra ? extra[k] / (all ? b->threads : 1) : 0, s / 2);
       double rate = work[k] / calibrate_above(s, base + less);
+      // whatever else runs: all threads are no slower than one, and no faster than as many
+      if (all) rate = HS_MAX(rate, one), out[0].y[k] = HS_MAX(one, rate / b->threads);
       prof_curve_add(&out[all], work[k], rate);
       if (all) gain = HS_MAX(rate / one, 1);
     }
@@ -202,13 +148,24 @@ static char *fill_text(const void *arg, u32 k) {
                    n);
 }
 
+static char *load_text(const void *arg, u32 k) {
+  u32 n = (u32)(((const double *)arg)[k] / 4 / 256);
+  return hs_format("HloModule load\n" CALIBRATE_ADD
+                   "ENTRY e {\n  p = f32[%u,256] parameter(0)\n  z = f32[] constant(0)\n"
+                   "  ROOT r = f32[] reduce(p, z), dimensions={0,1}, to_apply=a\n}\n",
+                   n);
+}
+
 static hs_status measure_stream(calibrate_bench *b) {
   enum { KB = 1024 };
-  static const double bytes[] = {32 * KB,   128 * KB,   256 * KB,   512 * KB,   1024 * KB,
-                                 4096 * KB, 12288 * KB, 24576 * KB, 49152 * KB, 131072 * KB};
+  static const double bytes[] = {32 * KB,    64 * KB,    128 * KB,   256 * KB,
+                                 512 * KB,   1024 * KB,  4096 * KB,  12288 * KB,
+                                 24576 * KB, 32768 * KB, 49152 * KB, 131072 * KB};
   calibrate_say(b, "bandwidth by size");
   HS_TRY(calibrate_curve(b, fill_text, bytes, HS_COUNT(bytes), bytes, b->c->kernel_s + b->c->run_s,
                          NULL, b->c->fill));
+  HS_TRY(calibrate_curve(b, load_text, bytes, HS_COUNT(bytes), bytes, b->c->kernel_s + b->c->run_s,
+                         NULL, b->c->load));
   return calibrate_curve(b, stream_text, bytes, HS_COUNT(bytes), bytes,
                          b->c->kernel_s + b->c->run_s, NULL, b->c->stream);
 }
@@ -250,7 +207,8 @@ static double computing(const calibrate_bench *b, double s, double memory) {
 // do in most programs. The model's rule is turned round: of memory and computation, the smaller
 // one costs a part even so.
 static hs_status measure_op(calibrate_bench *b, hlo_opcode op, prof_type t, double *s) {
-  static const double bytes[PROF_TYPE_COUNT] = {4, 8, 2, 4, 8, 1};
+  static const double bytes[PROF_TYPE_COUNT] = {4, 8, 2, 4, 8, 1, 1};
+  enum { LONGER = 5 };
   const prof_calibration *c = b->c;
   double all;
   const char *text = hlo_op_text(op);
@@ -258,7 +216,14 @@ static hs_status measure_op(calibrate_bench *b, hlo_opcode op, prof_type t, doub
   HS_TRY(calibrate_time(b, 1, chain(text, text, type_texts[t], 1, binary), &all));
   double moved = (binary ? 3 : 2) * bytes[t] * CHAIN_ELEMENTS,
          memory = moved / prof_curve_at(&c->stream[0], moved);
-  *s = HS_MAX(computing(b, all, memory) / CHAIN_ELEMENTS, c->op_s[HLO_ADD][t]);
+  *s = computing(b, all, memory);
+  // what hides behind the memory shows in a chain
+  if (*s < memory) {
+    double more;
+    HS_TRY(calibrate_time(b, 1, chain(text, text, type_texts[t], LONGER, binary), &more));
+    *s = HS_MAX(*s, (more - all) / (LONGER - 1));
+  }
+  *s = HS_MAX(*s / CHAIN_ELEMENTS, c->op_s[HLO_ADD][t]);
   return HS_GOOD;
 }
 
@@ -272,7 +237,7 @@ static bool is_slow(hlo_opcode op) {
 static hs_status measure_type(calibrate_bench *b, prof_type t) {
   enum { LONG = 17 };
   prof_calibration *c = b->c;
-  bool integer = t == PROF_I32 || t == PROF_I64;
+  bool integer = t == PROF_I32 || t == PROF_I64 || t == PROF_I8;
   double one, many;
   const char *x = integer ? "xor" : "add", *y = integer ? "add" : "multiply", *type = type_texts[t];
   HS_TRY(calibrate_time(b, 1, chain(x, y, type, 1, true), &one));
@@ -286,6 +251,52 @@ static hs_status measure_type(calibrate_bench *b, prof_type t) {
   }
   for (u32 op = 0; op < HLO_OPCODE_COUNT && !integer && t != PROF_F16 && t != PROF_F8; op++)
     if (is_slow((hlo_opcode)op)) HS_TRY(measure_op(b, (hlo_opcode)op, t, &c->op_s[op][t]));
+  return HS_GOOD;
+}
+
+// An element that comes from one of two arrays, as in a concatenation or a pad: rows of 128 that
+// are turned around inside a loop, beside the same loop without.
+static hs_status measure_moves(calibrate_bench *b) {
+  const char *turned = "  x = f32[128,1] slice(q), slice={[0:128], [127:128]}\n"
+                       "  y = f32[128,127] slice(q), slice={[0:128], [0:127]}\n"
+                       "  c = f32[128,128] concatenate(x, y), dimensions={1}\n";
+  double s[2];
+  for (u32 k = 0; k < 2; k++)
+    HS_TRY(calibrate_time(
+        b, 1,
+        hs_format("HloModule turn\nf {\n  p = f32[128,128] parameter(0)\n"
+                  "  q = f32[128,128] parameter(1)\n%s  ROOT r = f32[128,128] add(p, %s)\n}\n"
+                  "ENTRY e {\n  p = f32[128,128] parameter(0)\n  q = f32[128,128] parameter(1)\n"
+                  "  ROOT r = f32[128,128] fusion(p, q), kind=kLoop, calls=f\n}\n",
+                  k ? turned : "", k ? "c" : "q"),
+        &s[k]));
+  double one = calibrate_above(s[1], s[0]) / CHAIN_ELEMENTS;
+  for (u32 t = 0; t < PROF_TYPE_COUNT; t++)
+    b->c->op_s[HLO_CONCATENATE][t] = b->c->op_s[HLO_PAD][t] = HS_MAX(one, LEAST_S);
+  return HS_GOOD;
+}
+
+// Integers divided by a constant that is no power of two, so that the remainder takes all of it.
+static hs_status measure_divisions(calibrate_bench *b) {
+  static const char *const types[] = {"u32", "u64"};
+  double *const out[] = {&b->c->divide_s, &b->c->divide_long_s};
+  for (u32 k = 0; k < 2; k++) {
+    double s;
+    HS_TRY(calibrate_time(b, 1,
+                          hs_format("HloModule divide\nf {\n  p = %s[%d] parameter(0)\n"
+                                    "  c = %s[] constant(10007)\n"
+                                    "  d = %s[%d] broadcast(c), dimensions={}\n"
+                                    "  ROOT r = %s[%d] remainder(p, d)\n}\nENTRY e {\n"
+                                    "  p = %s[%d] parameter(0)\n"
+                                    "  ROOT r = %s[%d] fusion(p), kind=kLoop, calls=f\n}\n",
+                                    types[k], CHAIN_ELEMENTS, types[k], types[k], CHAIN_ELEMENTS,
+                                    types[k], CHAIN_ELEMENTS, types[k], CHAIN_ELEMENTS, types[k],
+                                    CHAIN_ELEMENTS),
+                          &s));
+    double moved = (k ? 16.0 : 8.0) * CHAIN_ELEMENTS;
+    *out[k] = HS_MAX(
+        computing(b, s, moved / prof_curve_at(&b->c->stream[0], moved)) / CHAIN_ELEMENTS, LEAST_S);
+  }
   return HS_GOOD;
 }
 
@@ -315,8 +326,17 @@ static hs_status measure_ops(calibrate_bench *b) {
       HS_MAX(calibrate_above(whole, c->kernel_s + c->run_s) / CHAIN_ELEMENTS,
              c->op_s[HLO_CONVERT][PROF_I32]);
   c->op_s[HLO_CONVERT][PROF_I64] = 2 * c->op_s[HLO_CONVERT][PROF_I32];
-  // short floating-point values are computed with as f32, and rounded
+  c->op_s[HLO_CONVERT][PROF_I8] =
+      HS_MAX(c->op_s[HLO_CONVERT][PROF_I32], c->op_s[HLO_CONVERT][PROF_I8]);
+  HS_TRY(measure_moves(b));
+  HS_TRY(measure_divisions(b));
+  // short floating-point values are computed with as f32, and rounded where that can be needed
   double rounding = HS_MAX(c->op_s[HLO_ADD][PROF_F16] - c->op_s[HLO_ADD][PROF_F32], 0);
+  static const hlo_opcode exact[] = {HLO_COMPARE, HLO_SELECT, HLO_MAXIMUM,   HLO_MINIMUM,
+                                     HLO_CLAMP,   HLO_ABS,    HLO_NEGATE,    HLO_SIGN,
+                                     HLO_FLOOR,   HLO_CEIL,   HLO_IS_FINITE, HLO_BITCAST_CONVERT};
+  for (size_t k = 0; k < HS_COUNT(exact); k++)
+    c->op_s[exact[k]][PROF_F16] = c->op_s[exact[k]][PROF_F32];
   double rounding8 = HS_MAX(c->op_s[HLO_ADD][PROF_F8] - c->op_s[HLO_ADD][PROF_F32], 0);
   for (u32 op = 0; op < HLO_OPCODE_COUNT; op++) {
     if (!is_slow((hlo_opcode)op)) continue;
@@ -332,14 +352,6 @@ static double bytes_time(const calibrate_bench *b, double bytes) {
   return bytes / prof_curve_at(&b->c->stream[0], bytes) + b->c->kernel_s + b->c->run_s;
 }
 
-static char *whole_text(const void *arg, u32 k) {
-  u32 n = (u32)(((const double *)arg)[k] / 256);
-  return hs_format("HloModule whole\n" ADD
-                   "ENTRY e {\n  p = f32[%u,256] parameter(0)\n  z = f32[] constant(0)\n"
-                   "  ROOT r = f32[] reduce(p, z), dimensions={0,1}, to_apply=a\n}\n",
-                   n);
-}
-
 static hs_status measure_loops(calibrate_bench *b) {
   prof_calibration *c = b->c;
   double s, n = 65536, base = c->kernel_s + c->run_s;
@@ -347,13 +359,12 @@ static hs_status measure_loops(calibrate_bench *b) {
   for (u32 d = 0; d < 2; d++) {
     HS_TRY(calibrate_time(
         b, 1,
-        hs_format("HloModule reduce\n" ADD
+        hs_format("HloModule reduce\n" CALIBRATE_ADD
                   "ENTRY e {\n  p = f32[128,512] parameter(0)\n  z = f32[] constant(0)\n"
                   "  ROOT r = f32[%u] reduce(p, z), dimensions={%u}, to_apply=a\n}\n",
                   d ? 128 : 512, d),
         &s));
-    // what is read alone, by the rate of a stream that writes as well: two parts of three
-    double memory = 4 * n / 1.5 / prof_curve_at(&c->stream[0], 4 * n);
+    double memory = 4 * n / prof_curve_at(&c->load[0], 4 * n);
     *(d ? &c->row_s : &c->column_s) = HS_MAX(computing(b, s, memory) / n, LEAST_S);
   }
   HS_TRY(
@@ -361,17 +372,15 @@ static hs_status measure_loops(calibrate_bench *b) {
                      hs_format("HloModule transpose\nENTRY e {\n  p = f32[256,256] parameter(0)\n"
                                "  ROOT r = f32[256,256] transpose(p), dimensions={1,0}\n}\n"),
                      &s));
-  HS_TRY(calibrate_time(
-      b, 1,
-      hs_format("HloModule against\n" ADD "ENTRY e {\n  p = f32[256,256]{0,1} parameter(0)\n"
-                "  z = f32[] constant(0)\n"
-                "  ROOT r = f32[] reduce(p, z), dimensions={0,1}, to_apply=a\n}\n"),
-      &s));
-  c->against_s = calibrate_above(s, base) / n;
-  c->strided_s = HS_MAX(calibrate_above(s, bytes_time(b, 8 * n) * 0.7) / n, LEAST_S);
-  static const double elements[] = {4096, 65536, 262144, 2097152};
+  c->strided_s = HS_MAX(computing(b, s, 8 * n / prof_curve_at(&c->stream[0], 8 * n)) / n, LEAST_S);
   HS_TRY(
-      calibrate_curve(b, whole_text, elements, HS_COUNT(elements), elements, base, NULL, c->whole));
+      calibrate_time(b, 1,
+                     hs_format("HloModule against\n" CALIBRATE_ADD
+                               "ENTRY e {\n  p = f32[256,256]{0,1} parameter(0)\n"
+                               "  z = f32[] constant(0)\n"
+                               "  ROOT r = f32[] reduce(p, z), dimensions={0,1}, to_apply=a\n}\n"),
+                     &s));
+  c->against_s = calibrate_above(s, base) / n;
   // rows of three, of two arrays that each lack another dimension
   HS_TRY(calibrate_time(b, 1,
                         hs_format("HloModule narrow\nf {\n  p = f32[128,3] parameter(0)\n"
@@ -382,14 +391,25 @@ static hs_status measure_loops(calibrate_bench *b) {
                                   "  ROOT r = f32[128,128,3] fusion(p), kind=kLoop, calls=f\n}\n"),
                         &s));
   c->narrow_s = calibrate_above(s, base) / (128 * 128 * 3);
-  HS_TRY(calibrate_time(
-      b, 1,
-      hs_format("HloModule windows\n" ADD
-                "ENTRY e {\n  p = f32[64,512] parameter(0)\n  z = f32[] constant(0)\n"
-                "  ROOT r = f32[64,497] reduce-window(p, z), window={size=1x16}, "
-                "to_apply=a\n}\n"),
-      &s));
-  c->windowed_s = calibrate_above(s, base) / (64 * 497 * 16);
+  for (u32 rows = 0; rows < 2; rows++) {
+    u32 a = rows ? 512 : 64, d = rows ? 64 : 512, ra = rows ? 497 : 64, rd = rows ? 64 : 497;
+    HS_TRY(calibrate_time(
+        b, 1,
+        hs_format("HloModule windows\n" CALIBRATE_ADD
+                  "ENTRY e {\n  p = f32[%u,%u] parameter(0)\n  z = f32[] constant(0)\n"
+                  "  ROOT r = f32[%u,%u] reduce-window(p, z), window={size=%s}, to_apply=a\n}\n",
+                  a, d, ra, rd, rows ? "16x1" : "1x16"),
+        &s));
+    *(rows ? &c->slide_rows_s : &c->slide_s) = calibrate_above(s, base) / (64 * 512 * 4);
+    HS_TRY(calibrate_time(
+        b, 1,
+        hs_format("HloModule totals\n" CALIBRATE_ADD
+                  "ENTRY e {\n  p = f32[%u,%u] parameter(0)\n  z = f32[] constant(0)\n"
+                  "  ROOT r = f32[%u,%u] reduce-window(p, z), window={size=%s}, to_apply=a\n}\n",
+                  a, d, a, d, rows ? "512x1 pad=511_0x0_0" : "1x512 pad=0_0x511_0"),
+        &s));
+    *(rows ? &c->scan_rows_s : &c->scan_s) = calibrate_above(s, base) / (64 * 512);
+  }
   HS_TRY(calibrate_time(b, 1,
                         hs_format("HloModule gaps\nf {\n  p = f32[32768] parameter(0)\n"
                                   "  x = f32[16384] slice(p), slice={[0:32768:2]}\n"
@@ -398,17 +418,9 @@ static hs_status measure_loops(calibrate_bench *b) {
                                   "ENTRY e {\n  p = f32[32768] parameter(0)\n"
                                   "  ROOT r = f32[16384] fusion(p), kind=kLoop, calls=f\n}\n"),
                         &s));
-  double gaps = 2 * 16384, moved = 4 * gaps + 2 * 4 * 16384;
+  double gaps = 2 * 16384, moved = 4 * gaps + 4 * 16384;
   c->gapped_s =
-      HS_MAX(computing(b, s, moved / 1.5 / prof_curve_at(&c->stream[0], moved)) / gaps, LEAST_S);
-  HS_TRY(calibrate_time(
-      b, 1,
-      hs_format("HloModule padding\n" ADD
-                "ENTRY e {\n  p = f32[64,256] parameter(0)\n  z = f32[] constant(0)\n"
-                "  ROOT r = f32[64,256] reduce-window(p, z), window={size=1x256 "
-                "pad=0_0x255_0}, to_apply=a\n}\n"),
-      &s));
-  c->padded_s = calibrate_above(s, base) / (64 * 256 * 256);
+      HS_MAX(computing(b, s, moved / prof_curve_at(&c->stream[0], moved)) / gaps, LEAST_S);
   return HS_GOOD;
 }
 
@@ -434,15 +446,16 @@ static hs_status measure_indexed(calibrate_bench *b) {
   HS_TRY(st);
   c->indexed_s = HS_MAX(calibrate_above(s, base) / n, LEAST_S);
   const char *scatter =
-      "HloModule scatter\n" ADD
-      "ENTRY e {\n  p = f32[%u,%u] parameter(0)\n  i = s32[16384,1] parameter(1)\n"
-      "  u = f32[16384,%u] parameter(2)\n"
+      "HloModule scatter\n" CALIBRATE_ADD
+      "ENTRY e {\n  p = f32[%u,%u] parameter(0)\n  i = s32[65536,1] parameter(1)\n"
+      "  u = f32[65536,%u] parameter(2)\n"
       "  ROOT r = f32[%u,%u] scatter(p, i, u), update_window_dims={1}, "
       "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
       "index_vector_dim=1, to_apply=a\n}\n";
   // single elements, in arrays from the second-level cache to memory
   static const u32 rows[] = {16384, 262144, 2097152, 16777216};
-  c->gathers[0] = c->scatters[0] = (prof_curve){0};
+  static const u32 changed[] = {256, 16384, 262144, 2097152};
+  c->gathers[0] = c->scatters[0] = c->scatters[1] = (prof_curve){0};
   for (size_t k = 0; k < HS_COUNT(rows); k++) {
     char *one = hs_format(gather, rows[k], 1u, "ROOT g", 1u, 1u);
     st = calibrate_time(b, 1, hs_format("HloModule gather\nENTRY e {\n%s}\n", one), &s);
@@ -450,19 +463,21 @@ static hs_status measure_indexed(calibrate_bench *b) {
     HS_TRY(st);
     prof_curve_add(&c->gathers[0], 4.0 * rows[k], n / calibrate_above(s, base));
   }
+  const double updates = 65536;
   double narrow = 0, wide;
-  for (size_t k = 0; k + 1 < HS_COUNT(rows); k++) {
-    HS_TRY(calibrate_time(b, 1, hs_format(scatter, rows[k], 1u, 1u, rows[k], 1u), &s));
-    // the operand is copied first
-    s = calibrate_above(s, bytes_time(b, 2 * 4.0 * rows[k]));
-    prof_curve_add(&c->scatters[0], 4.0 * rows[k], n / s);
-    if (k == 0) narrow = s;
-  }
+  for (u32 all = 0; all < 2; all++)
+    for (size_t k = 0; k < HS_COUNT(changed); k++) {
+      u32 threads = all ? b->threads : 1, of = changed[k];
+      HS_TRY(calibrate_time(b, threads, hs_format(scatter, of, 1u, 1u, of, 1u), &s));
+      // the operand is copied first
+      s = HS_MAX(s - bytes_time(b, 2 * 4.0 * of) / threads, s / 2);
+      prof_curve_add(&c->scatters[all], 4.0 * of, updates / s);
+      if (k == 1 && !all) narrow = s;
+    }
   c->gathers[1] = c->gathers[0];
-  c->scatters[1] = c->scatters[0];
   HS_TRY(calibrate_time(b, 1, hs_format(scatter, rows[0], 16u, 16u, rows[0], 16u), &wide));
   wide = calibrate_above(wide, bytes_time(b, 2 * 4 * 16.0 * rows[0]));
-  c->scatter_element_s = HS_MAX((wide - narrow) / (n * 15), LEAST_S);
+  c->scatter_element_s = HS_MAX((wide - narrow) / (updates * 15), LEAST_S);
   return HS_GOOD;
 }
 
@@ -495,7 +510,7 @@ static hs_status measure_sorts(calibrate_bench *b) {
                     "  e = pred[] compare(a, b), direction=EQ\n"
                     "  m = pred[] compare(x, y), direction=LT\n  n = pred[] and(e, m)\n"
                     "  ROOT o = pred[] or(l, n)\n";
-  static const double lines[] = {1024, 16384, 131072, 1048576};
+  static const double lines[] = {128, 1024, 16384, 131072, 262144, 1048576};
   HS_TRY(calibrate_curve(b, keys_text, lines, HS_COUNT(lines), lines, base, NULL, c->keys));
   HS_TRY(calibrate_curve(b, pairs_text, lines, HS_COUNT(lines), lines, base, NULL, c->pairs));
   // three passes over the digits of 32 bits
@@ -522,17 +537,40 @@ static hs_status measure_others(calibrate_bench *b) {
                 "  ROOT r = c64[64,256] fft(p), fft_type=FFT, fft_length={256}\n}\n"),
       &s));
   c->fft_s = HS_MAX(calibrate_above(s, base) / (64 * 256 * 8.0), LEAST_S);
-  HS_TRY(calibrate_time(b, 1,
-                        hs_format("HloModule solve\nENTRY e {\n  p = f32[128,128] parameter(0)\n"
-                                  "  q = f32[128,128] parameter(1)\n"
-                                  "  ROOT r = f32[128,128] triangular-solve(p, q), left_side=true, "
-                                  "lower=true, transpose_a=NO_TRANSPOSE\n}\n"),
-                        &s));
-  c->solve_s = HS_MAX(calibrate_above(s, base) / (2 * 128 * 128 * 128.0), LEAST_S);
+  static const u32 extents[] = {4, 8, 16, 64, 192};
+  c->solves[0] = c->factors[0] = (prof_curve){0};
+  for (size_t k = 0; k < HS_COUNT(extents); k++) {
+    u32 e = extents[k];
+    double cube = (double)e * e * e;
+    HS_TRY(calibrate_time(
+        b, 1,
+        hs_format("HloModule solve\nENTRY e {\n  p = f32[%u,%u] parameter(0)\n"
+                  "  q = f32[%u,%u] parameter(1)\n  ROOT r = f32[%u,%u] triangular-solve(p, q), "
+                  "left_side=true, lower=true, transpose_a=NO_TRANSPOSE\n}\n",
+                  e, e, e, e, e, e),
+        &s));
+    prof_curve_add(&c->solves[0], cube, cube / calibrate_above(s, base));
+    // of a matrix whose diagonal outweighs the rest
+    HS_TRY(calibrate_time(
+        b, 1,
+        hs_format("HloModule factor\nf {\n  p = f32[%u,%u] parameter(0)\n"
+                  "  i = s32[%u,%u] iota(), iota_dimension=0\n"
+                  "  j = s32[%u,%u] iota(), iota_dimension=1\n"
+                  "  d = pred[%u,%u] compare(i, j), direction=EQ\n  c = f32[] constant(1000)\n"
+                  "  m = f32[%u,%u] broadcast(c), dimensions={}\n"
+                  "  ROOT r = f32[%u,%u] select(d, m, p)\n}\nENTRY e {\n"
+                  "  p = f32[%u,%u] parameter(0)\n"
+                  "  q = f32[%u,%u] fusion(p), kind=kLoop, calls=f\n"
+                  "  ROOT r = f32[%u,%u] cholesky(q), lower=true\n}\n",
+                  e, e, e, e, e, e, e, e, e, e, e, e, e, e, e, e, e, e),
+        &s));
+    prof_curve_add(&c->factors[0], cube / 3, cube / 3 / calibrate_above(s, base));
+  }
+  c->solves[1] = c->solves[0], c->factors[1] = c->factors[0];
   HS_TRY(calibrate_time(
       b, 1,
       hs_format("HloModule window\ng {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
-                "  ROOT r = pred[] compare(x, y), direction=GE\n}\n" ADD
+                "  ROOT r = pred[] compare(x, y), direction=GE\n}\n" CALIBRATE_ADD
                 "ENTRY e {\n  p = f32[8,32,32,32] parameter(0)\n"
                 "  q = f32[8,16,16,32] parameter(1)\n  z = f32[] constant(0)\n"
                 "  ROOT r = f32[8,32,32,32] select-and-scatter(p, q, z), "
@@ -550,7 +588,7 @@ static hs_status measure_others(calibrate_bench *b) {
 
 // ---- all of it ----------------------------------------------------------------------------------
 static hs_status measure_all(calibrate_bench *b) {
-  HS_TRY(measure_calls(b));
+  HS_TRY(calibrate_calls(b));
   HS_TRY(measure_stream(b));
   HS_TRY(measure_ops(b));
   HS_TRY(measure_loops(b));

@@ -9,6 +9,10 @@
 // The least that a figure may be: differences of two times can be below.
 #define LEAST_S 2e-12
 
+// A reducer for modules' texts.
+#define CALIBRATE_ADD \
+  "a {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT r = f32[] add(x, y)\n}\n"
+
 typedef struct calibrate_bench {
   backend_context *context;
   u32 threads;  // of the machine, as asked for
@@ -21,6 +25,8 @@ typedef struct calibrate_bench {
 // The least time of a run of a module, in seconds; frees its text. Errors of the text, of compiling
 // and running it, E_INTERRUPTED.
 hs_status calibrate_time(const calibrate_bench *, u32 threads, char *text, double *s);
+// The same with one thread and each instruction a kernel; the text stays the caller's.
+hs_status calibrate_time_apart(const calibrate_bench *, const char *text, double *s);
 // s without what is not the work's, LEAST_S at least.
 double calibrate_above(double s, double floor_s);
 // The next step, to the progress line.
@@ -31,6 +37,7 @@ typedef char *curve_text(const void *arg, u32 k);
 hs_status calibrate_curve(const calibrate_bench *, curve_text *, const void *arg, u32 n,
                           const double *work, double base, const double *extra, prof_curve *out);
 
+hs_status calibrate_calls(calibrate_bench *);
 hs_status calibrate_products(calibrate_bench *);
 hs_status calibrate_convolutions(calibrate_bench *);
 

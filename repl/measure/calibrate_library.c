@@ -1,10 +1,128 @@
-// calibrate_library.c: what this machine takes for matrix products and convolutions, which run in a
-// library or in kernels of their own and have rates by size: curves over cubes, and what odd forms
-// cost more (narrow ones, vectors, operands that have to be put in order, groups, holes).
+// calibrate_library.c: what this machine takes around and beside loops over elements.
+//
+// Around: a run, calls of kernels, loops and the single values in them, loops that threads share,
+// and virtual devices that meet. Beside: matrix products and convolutions, which run in a library
+// or in kernels of their own and have rates by size: curves over cubes, and what odd forms cost
+// more (narrow ones, vectors, operands that have to be put in order, groups, holes).
 #include <math.h>
 #include <stdio.h>
 
 #include "repl/measure/calibrate_bench.h"
+
+// ---- calls, loops, devices ----------------------------------------------------------------------
+// Virtual devices, one after the other: what each adds where all meet, and where arrays of all are
+// taken apart and put together.
+static hs_status measure_devices(calibrate_bench *b) {
+  enum { DEVICES = 8 };
+  double s;
+  HS_TRY(calibrate_time(
+      b, 1,
+      hs_format("HloModule meeting, replica_count=%d\nENTRY e {\n  p = f32[8,8] parameter(0)\n"
+                "  ROOT r = f32[8,8] all-to-all(p), replica_groups={}, dimensions={0}\n}\n",
+                DEVICES),
+      &s));
+  b->c->meeting_s = calibrate_above(s / DEVICES, b->c->kernel_s);
+  HS_TRY(calibrate_time(
+      b, 1,
+      hs_format("HloModule reshard, num_partitions=%d, "
+                "frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<[\"e\"=%d]>}}\n"
+                "ENTRY e {\n  p = f32[64,8] parameter(0)\n"
+                "  l = f32[8,8] custom-call(p), custom_call_target=\"xla.sdy.GlobalToLocalShape\", "
+                "custom_call_has_side_effect=true, frontend_attributes={xla.sdy.in_shardings="
+                "\"#sdy.sharding_per_value<[<@mesh, [{\\\"e\\\"}, {}]>]>\",xla.sdy.manual_axes="
+                "\"#sdy<manual_axes{\\\"e\\\"}>\"}\n"
+                "  ROOT r = f32[64,8] custom-call(l), "
+                "custom_call_target=\"xla.sdy.LocalToGlobalShape\", "
+                "custom_call_has_side_effect=true, frontend_attributes={xla.sdy.manual_axes="
+                "\"#sdy<manual_axes{\\\"e\\\"}>\",xla.sdy.out_shardings="
+                "\"#sdy.sharding_per_value<[<@mesh, [{\\\"e\\\"}, {}]>]>\"}\n}\n",
+                DEVICES, DEVICES),
+      &s));
+  b->c->reshard_s = calibrate_above(s / DEVICES / 2, b->c->kernel_s);
+  return HS_GOOD;
+}
+
+// A loop over one value, an operation after the other.
+static hs_status measure_scalars(calibrate_bench *b, u32 trips) {
+  enum { OPERATIONS = 16 };
+  hs_buf text = {0};
+  hs_buf_printf(&text,
+                "HloModule scalars\nf {\n  v0 = f32[] parameter(0)\n  q = f32[] parameter(1)\n");
+  for (u32 k = 1; k <= OPERATIONS; k++)
+    hs_buf_printf(&text, "  %sv%u = f32[] %s(v%u, q)\n", k == OPERATIONS ? "ROOT " : "", k,
+                  k % 2 ? "multiply" : "add", k - 1);
+  hs_buf_printf(&text,
+                "}\nbody {\n  s = (s32[], f32[], f32[]) parameter(0)\n"
+                "  i = s32[] get-tuple-element(s), index=0\n"
+                "  x = f32[] get-tuple-element(s), index=1\n"
+                "  q = f32[] get-tuple-element(s), index=2\n  one = s32[] constant(1)\n"
+                "  j = s32[] add(i, one)\n  y = f32[] fusion(x, q), kind=kLoop, calls=f\n"
+                "  ROOT t = (s32[], f32[], f32[]) tuple(j, y, q)\n}\ncond {\n"
+                "  s = (s32[], f32[], f32[]) parameter(0)\n"
+                "  i = s32[] get-tuple-element(s), index=0\n  n = s32[] constant(%u)\n"
+                "  ROOT c = pred[] compare(i, n), direction=LT\n}\nENTRY e {\n"
+                "  p = f32[] parameter(0)\n  q = f32[] parameter(1)\n  z = s32[] constant(0)\n"
+                "  t = (s32[], f32[], f32[]) tuple(z, p, q)\n"
+                "  w = (s32[], f32[], f32[]) while(t), condition=cond, body=body\n"
+                "  ROOT r = f32[] get-tuple-element(w), index=1\n}\n",
+                trips);
+  double s;
+  HS_TRY(calibrate_time(b, 1, hs_strdup(hs_buf_cstr(&text)), &s));
+  hs_buf_free(&text);
+  b->c->scalar_s = HS_MAX(calibrate_above(s, b->c->run_s) / trips / OPERATIONS, LEAST_S);
+  return HS_GOOD;
+}
+
+hs_status calibrate_calls(calibrate_bench *b) {
+  enum { CHAIN = 64, TRIPS = 2000 };
+  prof_calibration *c = b->c;
+  calibrate_say(b, "calls of kernels");
+  hs_buf text = {0};
+  hs_buf_puts(&text,
+              "HloModule calls\nENTRY e {\n  p = f32[8] parameter(0)\n  v0 = f32[8] add(p, p)\n");
+  for (u32 k = 1; k < CHAIN; k++)
+    hs_buf_printf(&text, "  %sv%u = f32[8] multiply(v%u, p)\n", k + 1 == CHAIN ? "ROOT " : "", k,
+                  k - 1);
+  hs_buf_puts(&text, "}\n");
+  double t;
+  hs_status s = calibrate_time_apart(b, hs_buf_cstr(&text), &t);
+  hs_buf_free(&text);
+  HS_TRY(s);
+  c->kernel_s = HS_MAX(t / CHAIN, LEAST_S);
+  HS_TRY(calibrate_time(b, 1,
+                        hs_format("HloModule run\nENTRY e {\n  p = f32[8] parameter(0)\n"
+                                  "  ROOT r = f32[8] add(p, p)\n}\n"),
+                        &c->run_s));
+  c->run_s = calibrate_above(c->run_s, c->kernel_s);
+  double loop;
+  HS_TRY(calibrate_time(
+      b, 1,
+      hs_format("HloModule loop\nbody {\n  s = (s32[], f32[8]) parameter(0)\n"
+                "  i = s32[] get-tuple-element(s), index=0\n"
+                "  x = f32[8] get-tuple-element(s), index=1\n  one = s32[] constant(1)\n"
+                "  j = s32[] add(i, one)\n  y = f32[8] add(x, x)\n"
+                "  ROOT t = (s32[], f32[8]) tuple(j, y)\n}\n"
+                "cond {\n  s = (s32[], f32[8]) parameter(0)\n"
+                "  i = s32[] get-tuple-element(s), index=0\n"
+                "  n = s32[] constant(%d)\n  ROOT c = pred[] compare(i, n), direction=LT\n"
+                "}\nENTRY e {\n  p = f32[8] parameter(0)\n  z = s32[] constant(0)\n"
+                "  t = (s32[], f32[8]) tuple(z, p)\n"
+                "  w = (s32[], f32[8]) while(t), condition=cond, body=body\n"
+                "  ROOT r = f32[8] get-tuple-element(w), index=1\n}\n",
+                TRIPS),
+      &loop));
+  c->loop_s = calibrate_above(loop / TRIPS, 3 * c->kernel_s);
+  HS_TRY(measure_devices(b));
+  HS_TRY(measure_scalars(b, TRIPS));
+  // a loop that is just long enough to be cut
+  const char *cut = "HloModule cut\nENTRY e {\n  p = f32[%d] parameter(0)\n"
+                    "  ROOT r = f32[%d] exponential(p)\n}\n";
+  double one, all;
+  HS_TRY(calibrate_time(b, 1, hs_format(cut, 65536, 65536), &one));
+  HS_TRY(calibrate_time(b, b->threads, hs_format(cut, 65536, 65536), &all));
+  c->parallel_s = b->threads > 1 ? HS_MAX(all - one / b->threads, 0.2e-6) : LEAST_S;
+  return HS_GOOD;
+}
 
 // ---- products -----------------------------------------------------------------------------------
 static char *dot_text(const char *type, const char *result, u32 m, u32 n, u32 k) {
@@ -23,9 +141,16 @@ static char *cube_text(const void *arg, u32 k) {
   return dot_text(f->type, f->result, f->sizes[k], f->sizes[k], f->sizes[k]);
 }
 
+// What is left of s when so many bytes were loaded from where they lie after the last run: at most
+// three quarters are.
+static double without_loads(const calibrate_bench *b, double s, double bytes) {
+  double loads = bytes > 0 ? bytes / prof_curve_at(&b->c->load[0], bytes) : 0;
+  return HS_MAX(s - HS_MIN(loads, s * 3 / 4), LEAST_S);
+}
+
 // A matrix times a vector with rows of 512 and of 16: an operation of it, and a row.
 static hs_status measure_rows(calibrate_bench *b, double base) {
-  static const u32 form[2][2] = {{512, 512}, {8192, 16}};
+  static const u32 form[2][2] = {{256, 256}, {4096, 16}};
   double s[2];
   for (u32 k = 0; k < 2; k++)
     HS_TRY(calibrate_time(b, 1,
@@ -34,28 +159,60 @@ static hs_status measure_rows(calibrate_bench *b, double base) {
                                     "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n",
                                     form[k][0], form[k][1], form[k][1], form[k][0]),
                           &s[k]));
-  double flops = 2 * 512 * 512.0, more = 2 * 8192 * 16.0;
-  b->c->vector_row_s =
-      calibrate_above(s[1] - base, (s[0] - base) * more / flops) / (8192 - 512 * more / flops);
-  b->c->vector_rows_s = calibrate_above(s[0] - base, 512 * b->c->vector_row_s) / flops;
+  double flops = 2 * 256 * 256.0, more = 2 * 4096 * 16.0;
+  for (u32 k = 0; k < 2; k++) s[k] = without_loads(b, s[k] - base, 4 * 65536.0);
+  b->c->vector_row_s = calibrate_above(s[1], s[0] * more / flops) / (4096 - 256 * more / flops);
+  b->c->vector_rows_s = calibrate_above(s[0], 256 * b->c->vector_row_s) / flops;
   return HS_GOOD;
 }
 
-// What a product takes longer for putting its operands in order: 16-bit ones, and ones whose batch
-// dimensions are apart.
+// What a product takes longer for putting its operands in order: 16-bit ones, and ones whose
+// contracted dimensions are apart.
 static hs_status measure_packing(calibrate_bench *b) {
   double f32, bf16, last;
   HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", 4, 512, 512), &f32));
   HS_TRY(calibrate_time(b, 1, dot_text("bf16", "bf16", 4, 512, 512), &bf16));
   b->c->pack_bf16_s = calibrate_above(bf16, f32) / (516 * 512);
-  const char *text = "HloModule batch\nENTRY e {\n  p = f32[4,%u,%u,32] parameter(0)\n"
-                     "  q = f32[4,%u,%u,32] parameter(1)\n"
-                     "  ROOT r = f32[4,8,32,32] dot(p, q), lhs_batch_dims={0,%u}, "
-                     "rhs_batch_dims={0,%u}, lhs_contracting_dims={3}, rhs_contracting_dims={3}\n"
-                     "}\n";
-  HS_TRY(calibrate_time(b, 1, hs_format(text, 8u, 32u, 8u, 32u, 1u, 1u), &f32));
-  HS_TRY(calibrate_time(b, 1, hs_format(text, 32u, 8u, 32u, 8u, 2u, 2u), &last));
-  b->c->pack_s = calibrate_above(last, f32) / (2 * 4 * 8 * 32 * 32);
+  HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", 64, 64, 1024), &f32));
+  HS_TRY(calibrate_time(b, 1,
+                        hs_strdup("HloModule apart\nENTRY e {\n  p = f32[32,64,32] parameter(0)\n"
+                                  "  q = f32[32,64,32] parameter(1)\n"
+                                  "  ROOT r = f32[64,64] dot(p, q), lhs_contracting_dims={2,0}, "
+                                  "rhs_contracting_dims={0,2}\n}\n"),
+                        &last));
+  b->c->pack_s = calibrate_above(last, f32) / (2 * 64 * 1024);
+  HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", 32, 384, 384), &f32));
+  HS_TRY(calibrate_time(b, 1,
+                        hs_strdup("HloModule turned\nENTRY e {\n  p = f32[32,384] parameter(0)\n"
+                                  "  q = f32[384,384] parameter(1)\n"
+                                  "  ROOT r = f32[32,384] dot(p, q), lhs_contracting_dims={1}, "
+                                  "rhs_contracting_dims={1}\n}\n"),
+                        &last));
+  b->c->turn_s = calibrate_above(last, f32) / (384 * 384);
+  return HS_GOOD;
+}
+
+// The part of a cube's rate that a product with one short extent has, for each of the three.
+static hs_status measure_narrow(calibrate_bench *b, double base) {
+  static const u32 least[] = {2, 4, 8, 16, 32, 64};
+  enum { LONG = 384 };
+  prof_calibration *c = b->c;
+  prof_curve *const curves[] = {c->narrow_m, c->narrow_n, c->narrow_k};
+  for (u32 form = 0; form < HS_COUNT(curves); form++) {
+    curves[form][0] = (prof_curve){0};
+    for (size_t k = 0; k < HS_COUNT(least); k++) {
+      u32 e[3] = {LONG, LONG, LONG};
+      e[form] = least[k];
+      double flops = 2.0 * least[k] * LONG * LONG, s;
+      HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", e[0], e[1], e[2]), &s));
+      // the model adds the loads of narrow products
+      double bytes = form < 2 && least[k] <= PROF_NARROW ? 4.0 * LONG * LONG : 0;
+      double rate = flops / without_loads(b, s - base, bytes);
+      prof_curve_add(&curves[form][0], least[k],
+                     HS_MIN(rate / prof_curve_at(&c->product_f32[0], flops), 2));
+    }
+    curves[form][1] = curves[form][0];
+  }
   return HS_GOOD;
 }
 
@@ -74,14 +231,14 @@ hs_status calibrate_products(calibrate_bench *b) {
   calibrate_say(b, "matrix products");
   HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", 2, 2, 2), &s));
   c->product_s = HS_MAX(calibrate_above(s, base), LEAST_S);
-  HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", 1, 512, 512), &s));
-  c->vector_product_s = HS_MAX(calibrate_above(s, base) / (2 * 512 * 512.0), LEAST_S);
+  HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", 1, 256, 256), &s));
+  c->vector_product_s = without_loads(b, s - base, 4 * 256 * 256.0) / (2 * 256 * 256.0);
   const char *few = "HloModule few\nENTRY e {\n  p = f32[64,512] parameter(0)\n"
                     "  q = f32[64,512,3] parameter(1)\n  ROOT r = f32[64,3] dot(p, q), "
                     "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={1}, "
                     "rhs_contracting_dims={1}\n}\n";
   HS_TRY(calibrate_time(b, 1, hs_strdup(few), &s));
-  c->vector_few_s = HS_MAX(calibrate_above(s, base) / (2 * 64 * 512 * 3.0), LEAST_S);
+  c->vector_few_s = without_loads(b, s - base, 4 * 64 * 512 * 4.0) / (2 * 64 * 512 * 3.0);
   HS_TRY(measure_rows(b, base));
   HS_TRY(measure_packing(b));
   for (size_t t = 0; t < HS_COUNT(types); t++) {
@@ -95,16 +252,7 @@ hs_status calibrate_products(calibrate_bench *b) {
     HS_TRY(calibrate_curve(b, cube_text, &form, n, flops, base + c->product_s, extra,
                            (prof_curve *)(void *)((char *)c + types[t].curve)));
   }
-  static const u32 least[] = {2, 4, 8, 16, 32, 64};
-  for (size_t k = 0; k < HS_COUNT(least); k++) {
-    double flops = 2.0 * least[k] * 384 * 384;
-    HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", least[k], 384, 384), &s));
-    double rate = flops / calibrate_above(s, base + c->product_s);
-    prof_curve_add(&c->narrow[0], least[k],
-                   HS_MIN(rate / prof_curve_at(&c->product_f32[0], flops), 2));
-  }
-  c->narrow[1] = c->narrow[0];
-  return HS_GOOD;
+  return measure_narrow(b, base + c->product_s);
 }
 
 // ---- convolutions -------------------------------------------------------------------------------
@@ -130,7 +278,7 @@ static char *weights_text(u32 size, u32 features) {
 }
 
 enum { CONV_PLAIN, CONV_BF16, CONV_GROUPED, CONV_WEIGHTS, CONV_DILATED, CONV_GROUPS };
-static const u32 conv_sizes[][2] = {{8, 8}, {16, 16}, {32, 32}, {40, 48}};
+static const u32 conv_sizes[][2] = {{8, 8}, {16, 16}, {32, 32}, {40, 48}, {64, 64}};
 
 static char *conv_form_text(const void *arg, u32 k) {
   u32 form = *(const u32 *)arg, size = conv_sizes[k][0], n = conv_sizes[k][1];

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "profiler/calibration.h"
+#include "profiler/gpu.h"
+#include "repl/formats/files.h"
 #include "repl/shell/exec.h"
 
 void repl_load_calibration(repl_session *s) {
@@ -38,7 +40,27 @@ const char *repl_device_origin(const prof_device *d) {
                                       : "data sheet";
 }
 
+bool repl_is_device_file(const char *name) {
+  return strchr(name, '/') || (!prof_device_find(name) && access(name, R_OK) == 0);
+}
+
+hs_status repl_read_device(const char *path, hs_arena *names, hs_buf *text, prof_device *out) {
+  HS_TRY(repl_read_file(path, (size_t)1 << 20, text));
+  HS_TRY(hs_with_note(prof_gpu_device(hs_buf_cstr(text), names, out), "in %s", path));
+  const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+  out->name = hs_arena_strndup(names, base, strcspn(base, "."));
+  return HS_GOOD;
+}
+
 hs_status repl_find_device(const repl_cmd *c, const char *name, const prof_device **out) {
+  if (repl_is_device_file(name)) {
+    prof_device *d = HS_NEW(c->scratch, prof_device);
+    hs_buf text = {0};
+    hs_status s = repl_read_device(name, c->scratch, &text, d);
+    hs_buf_free(&text);
+    *out = d;
+    return s;
+  }
   *out = prof_device_find(name);
   if (*out && (*out)->family == PROF_CPU) *out = repl_here(c->s);
   if (*out) return HS_GOOD;

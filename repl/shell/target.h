@@ -6,7 +6,12 @@
 #include "backends/pjrt/pjrt.h"
 #include "repl/shell/command.h"
 
-// A device by its name in the table, "cpu" as repl_here; E_USAGE with the nearest one.
+// Whether a target is a file, with a description in the format of XLA's GPU specs.
+bool repl_is_device_file(const char *name);
+// That description: the device, its names in the arena, and the text. E_IO, E_INPUT.
+hs_status repl_read_device(const char *path, hs_arena *names, hs_buf *text, prof_device *out);
+// A device by its name in the table, "cpu" as repl_here; or of such a file, for as long as the
+// command runs. E_USAGE with the nearest name, or what is wrong with the file.
 hs_status repl_find_device(const repl_cmd *, const char *name, const prof_device **out);
 // This machine, with the threads that are set.
 const prof_device *repl_here(repl_session *);

@@ -71,11 +71,8 @@ static hs_status target_from_file(repl_cmd *c, const char *path) {
   hs_buf text = {0};
   hs_arena names = {0};
   prof_device d;
-  hs_status s = repl_read_file(path, (size_t)1 << 20, &text);
-  if (hs_ok(s)) s = hs_with_note(prof_gpu_device(hs_buf_cstr(&text), &names, &d), "in %s", path);
+  hs_status s = repl_read_device(path, &names, &text, &d);
   if (hs_ok(s)) {
-    const char *base = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    d.name = hs_arena_strndup(&names, base, strcspn(base, "."));
     hs_arena_free(&c->s->target_names);
     c->s->target_names = names;
     c->s->target_own = d;
@@ -86,8 +83,7 @@ static hs_status target_from_file(repl_cmd *c, const char *path) {
 }
 
 static hs_status choose_target(repl_cmd *c, const char *name) {
-  if (strchr(name, '/') || (!prof_device_find(name) && access(name, R_OK) == 0))
-    return target_from_file(c, name);
+  if (repl_is_device_file(name)) return target_from_file(c, name);
   const prof_device *d;
   const gpu_target *t = gpu_target_find(name);  // sm_90, too
   HS_TRY(repl_find_device(c, t ? t->name : name, &d));

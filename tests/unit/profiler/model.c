@@ -121,8 +121,95 @@ static void products(void **st) {
   assert_float_equal(w.product.m, 64, 0);
   assert_float_equal(w.product.n, 16, 0);
   assert_float_equal(w.product.k, 32, 0);
-  assert_false(w.product.strided);
+  assert_float_equal(w.product.packed, 0, 0);
+  assert_float_equal(w.product.turned, 0, 0);
   assert_float_equal(w.flops, 2.0 * 8 * 64 * 16 * 32, 0);
+  unload(&x);
+  // one operand summed up over dimensions that lie apart, the other along its rows
+  x = load("HloModule m\nENTRY main {\n  p = f32[4,16,8] parameter(0)\n"
+           "  q = f32[4,8,24] parameter(1)\n  s = f32[24,32] parameter(2)\n"
+           "  d = f32[16,24] dot(p, q), lhs_contracting_dims={0,2}, rhs_contracting_dims={0,1}\n"
+           "  t = f32[32,24] transpose(s), dimensions={1,0}\n"
+           "  ROOT r = f32[16,32] dot(d, t), lhs_contracting_dims={1}, rhs_contracting_dims={1}\n"
+           "}\n");
+  prof_work apart = work_of(&x, "d"), turned = work_of(&x, "r");
+  assert_float_equal(apart.product.packed, 4 * 16 * 8, 0);
+  assert_float_equal(apart.product.turned, 0, 0);
+  assert_float_equal(turned.product.packed, 0, 0);
+  assert_float_equal(turned.product.turned, 24 * 32, 0);
+  unload(&x);
+}
+
+// Windows that slide double to their length, those as long as the dimension are running totals;
+// dividing by a constant is no division; 16-bit floats are widened by the way; small integers have
+// lanes of their own; matrices are solved one by one.
+static void cheaper_than_they_look(void **st) {
+  (void)st;
+  loaded x = load(
+      "HloModule m\na {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+      "  ROOT r = f32[] add(x, y)\n}\nENTRY main {\n  p = f32[64,32] parameter(0)\n"
+      "  z = f32[] constant(0)\n  u = u32[64] parameter(1)\n  v = u32[64] parameter(2)\n"
+      "  h = bf16[64] parameter(3)\n  c = u32[] constant(7)\n  k = u32[64] broadcast(c), "
+      "dimensions={}\n  b = s8[64] parameter(4)\n  m = f32[3,16,16] parameter(5)\n"
+      "  slide = f32[64,29] reduce-window(p, z), window={size=1x4}, to_apply=a\n"
+      "  total = f32[64,32] reduce-window(p, z), window={size=64x1 pad=63_0x0_0}, to_apply=a\n"
+      "  by_constant = u32[64] remainder(u, k)\n  by_value = u32[64] remainder(u, v)\n"
+      "  wide = f32[64] convert(h)\n  short = bf16[64] convert(wide)\n  small = s8[64] add(b, b)\n"
+      "  factor = f32[3,16,16] cholesky(m), lower=true\n"
+      "  ROOT t = (f32[64,29], f32[64,32], u32[64], u32[64], bf16[64], s8[64], f32[3,16,16]) "
+      "tuple(slide, total, by_constant, by_value, short, small, factor)\n}\n");
+  prof_work w = work_of(&x, "slide");
+  assert_float_equal(w.slid, 64 * 32 * 2, 0);
+  assert_true(w.slid_rows + w.scanned + w.scanned_rows <= 0);
+  w = work_of(&x, "total");
+  assert_float_equal(w.scanned_rows, 64 * 32, 0);
+  assert_true(w.slid + w.slid_rows + w.scanned <= 0);
+  w = work_of(&x, "by_constant");
+  assert_float_equal(w.divided, 64, 0);
+  assert_int_equal(w.ncounts, 0);
+  w = work_of(&x, "by_value");
+  assert_float_equal(w.divided, 0, 0);
+  assert_int_equal(w.counts[0].op, HLO_REMAINDER);
+  w = work_of(&x, "wide");
+  assert_int_equal(w.counts[0].type, PROF_F32);
+  w = work_of(&x, "short");
+  assert_int_equal(w.counts[0].type, PROF_F16);
+  w = work_of(&x, "small");
+  assert_int_equal(w.counts[0].type, PROF_I8);
+  w = work_of(&x, "factor");
+  assert_true(w.factors);
+  assert_float_equal(w.items, 3, 0);
+  assert_float_equal(w.line, 16, 0);
+  unload(&x);
+}
+
+// A kernel in a loop is not called, and a single value stays in a register.
+static void inlined_in_loops(void **st) {
+  (void)st;
+  loaded x = load(
+      "HloModule m\nbody {\n  s = (s32[], f32[64]) parameter(0)\n"
+      "  i = s32[] get-tuple-element(s), index=0\n  v = f32[64] get-tuple-element(s), index=1\n"
+      "  one = s32[] constant(1)\n  j = s32[] add(i, one)\n  y = f32[64] add(v, v)\n"
+      "  ROOT t = (s32[], f32[64]) tuple(j, y)\n}\ncond {\n"
+      "  s = (s32[], f32[64]) parameter(0)\n  i = s32[] get-tuple-element(s), index=0\n"
+      "  n = s32[] constant(10)\n  ROOT c = pred[] compare(i, n), direction=LT\n}\n"
+      "ENTRY main {\n  p = f32[64] parameter(0)\n  q = f32[64] add(p, p)\n"
+      "  z = s32[] constant(0)\n  t = (s32[], f32[64]) tuple(z, q)\n"
+      "  w = (s32[], f32[64]) while(t), condition=cond, body=body\n"
+      "  ROOT r = f32[64] get-tuple-element(w), index=1\n}\n");
+  prof_device d = prof_device_calibrated(&prof_generic);
+  prof_module fused, alone;
+  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &fused)));
+  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){.naive = true}, &alone)));
+  u32 j = hlo_find_instr(x.m, "j")->id, y = hlo_find_instr(x.m, "y")->id,
+      q = hlo_find_instr(x.m, "q")->id;
+  assert_float_equal(fused.kernels[j].seconds, prof_generic.scalar_s, 1e-12);
+  assert_float_equal(fused.kernels[y].launch_s, 0, 0);
+  assert_true(fused.kernels[y].memory_s > 0);
+  assert_true(fused.kernels[q].launch_s > 0);
+  assert_true(alone.kernels[j].launch_s > 0 && alone.kernels[y].launch_s > 0);
+  prof_module_free(&fused);
+  prof_module_free(&alone);
   unload(&x);
 }
 
@@ -442,6 +529,8 @@ int main(void) {
       cmocka_unit_test(evaluations),
       cmocka_unit_test(sharing),
       cmocka_unit_test(products),
+      cmocka_unit_test(cheaper_than_they_look),
+      cmocka_unit_test(inlined_in_loops),
       cmocka_unit_test(utilization),
       cmocka_unit_test(roofs),
       cmocka_unit_test(loops),
