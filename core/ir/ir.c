@@ -144,10 +144,20 @@ static void callee_set_add_called(callee_set *s, const hlo_instr *i) {
   }
 }
 
+// Whether it is the one user that a send or recv needs: then it is as much of an effect as they
+// are.
+static bool takes_transfer(const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *x = hlo_operand(i, k);
+    if ((x->opcode == HLO_SEND || x->opcode == HLO_RECV) && x->nuses == 1) return true;
+  }
+  return false;
+}
+
 // Whether the instruction has an effect itself; if not, adds the computations whose effects are
 // its effects too.
 static bool own_effect(const hlo_instr *i, callee_set *s) {
-  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT)) return true;
+  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT) || takes_transfer(i)) return true;
   switch (i->opcode) {
   case HLO_CUSTOM_CALL:
     if (hlo_attr_int(i, HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, 0)) return true;

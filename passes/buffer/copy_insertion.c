@@ -42,10 +42,25 @@ static hlo_instr *copy_of(inserter *t, hlo_instr *x) {
   return k;
 }
 
+static bool is_transfer_start(hlo_opcode op) {
+  return op == HLO_SEND || op == HLO_RECV || op == HLO_COPY_START;
+}
+// its result is its state, which must not be copied
+static bool has_async_state(hlo_opcode op) {
+  return is_transfer_start(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE;
+}
+
 // x with the leaves that `need` marks copied; `made` (may be NULL) receives the copies. Elements
-// are read by new get-tuple-elements.
+// are read by new get-tuple-elements. Of an asynchronous operation's state nothing may be read:
+// what it shares is its operands, and they are copied.
 static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
   if (!any(need, 0, hlo_shape_leaves(x->shape))) return x;
+  if (has_async_state(x->opcode)) {
+    for (u32 k = 0; k < x->noperands; k++)
+      if (cp_copyable(hlo_operand(x, k)->shape))
+        hlo_set_operand(x, k, copy_of(t, hlo_operand(x, k)));
+    return x;
+  }
   if (!hlo_shape_is_tuple(x->shape)) {
     if (!cp_copyable(x->shape)) return x;
     hlo_instr *k = copy_of(t, x);
@@ -96,13 +111,6 @@ static void order(inserter *t, hlo_instr *first, hlo_instr *then) {
 }
 
 // ---- where live ranges might overlap ------------------------------------------------------------
-static bool is_transfer_start(hlo_opcode op) {
-  return op == HLO_SEND || op == HLO_RECV || op == HLO_COPY_START;
-}
-// its result is its state, which must not be copied
-static bool has_async_state(hlo_opcode op) {
-  return is_transfer_start(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE;
-}
 static bool is_transfer_done(hlo_opcode op) {
   return op == HLO_SEND_DONE || op == HLO_RECV_DONE || op == HLO_COPY_DONE;
 }
