@@ -119,8 +119,10 @@ void lower_group(lowering *, const hlo_instr *, const hlo_computation *reducer, 
 bool lower_any_order(const hlo_instr *);
 // Whether the computation takes the operands' types, nv of them.
 bool lower_reduces_as_is(const hlo_instr *, u32 nv);
-// What a dot adds up in. A result of integers is converted once, from the sum.
+// What a dot of such operands adds up in.
 hlo_dtype lower_dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result);
+// Its sum as the result. A sum of floats is rounded to their type before it becomes an integer.
+nest_val lower_dot_result(nest *, nest_val sum, hlo_dtype a, hlo_dtype b, hlo_dtype result);
 nest_val lower_dot(lowering *, lower_frame *, const hlo_instr *, u32 rank,
                    const nest_expr *const *idx, u32 guard);
 

@@ -334,6 +334,18 @@ hlo_dtype lower_dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result) {
   return hlo_dtype_is_float(a) || hlo_dtype_is_float(b) ? HLO_F64 : result;
 }
 
+nest_val lower_dot_result(nest *n, nest_val sum, hlo_dtype a, hlo_dtype b, hlo_dtype result) {
+  hlo_dtype t = lower_dot_sums(a, b, result);
+  if (hlo_dtype_is_integer(result) && t == HLO_F64) {
+    hlo_dtype x = !hlo_dtype_is_float(a)                                           ? b
+                  : hlo_dtype_is_float(b) && hlo_dtype_bits(b) > hlo_dtype_bits(a) ? b
+                                                                                   : a;
+    sum = nest_convert(n, sum, t, x);
+    t = x;
+  }
+  return nest_convert(n, sum, t, result);
+}
+
 nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
                    const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
@@ -375,5 +387,6 @@ nest_val lower_dot(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
   if (!nest_elementwise(n, HLO_MULTIPLY, t, t, 2, (nest_val[]){va, vb}, &in))
     return lower_refuse(l, i, hlo_dtype_text(t));
   lower_group(l, i, NULL, nloops, loops, NEST_NONE, NEST_NONE, 1, &in, &zero, &t, &out);
-  return lower_failed(l) ? LOWER_NONE : nest_convert(n, out, t, i->shape->dtype);
+  if (lower_failed(l)) return LOWER_NONE;
+  return lower_dot_result(n, out, a->shape->dtype, b->shape->dtype, i->shape->dtype);
 }

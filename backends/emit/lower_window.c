@@ -104,7 +104,8 @@ nest_val lower_convolution(lowering *l, lower_frame *f, const hlo_instr *i, u32 
   if (!nest_elementwise(n, HLO_MULTIPLY, t, t, 2, (nest_val[]){a, b}, &x))
     return lower_refuse(l, i, hlo_dtype_text(t));
   lower_group(l, i, NULL, nloops, loops, NEST_NONE, own, 1, &x, &zero, &t, &out);
-  return lower_failed(l) ? LOWER_NONE : nest_convert(n, out, t, i->shape->dtype);
+  if (lower_failed(l)) return LOWER_NONE;
+  return lower_dot_result(n, out, c.in->dtype, c.kernel->dtype, i->shape->dtype);
 }
 
 // ---- select-and-scatter -------------------------------------------------------------------------

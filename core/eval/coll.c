@@ -173,6 +173,13 @@ static void copy_slab(hlo_literal *whole, hlo_literal *slab, i64 dim, i64 at, bo
   else ev_copy(w, s->rank, s->dims, slab->data, ss, p, ws);
 }
 
+// What a start states as its result is its own word.
+static bool is_slab(const hlo_shape *part, const hlo_shape *whole, i64 dim) {
+  bool fits = part->rank == whole->rank && part->dtype == whole->dtype && dim < part->rank;
+  for (u32 d = 0; fits && d < part->rank; d++) fits = d == dim || part->dims[d] == whole->dims[d];
+  return fits;
+}
+
 static hs_status gather_group(ev *e, const hlo_instr *i, ev_rendezvous *m, u32 k,
                               hlo_literal **out) {
   if ((*out = ev_shared(m, k))) return HS_GOOD;
@@ -180,6 +187,7 @@ static hs_status gather_group(ev *e, const hlo_instr *i, ev_rendezvous *m, u32 k
   HS_TRY(ev_new(e, result_shape(i, k, m->nops), out));
   for (u32 p = 0; p < m->size; p++) {
     hlo_literal *part = m->ops[p * m->nops + k];
+    if (!is_slab(part->shape, (*out)->shape, dim)) return ev_unsupported(i, "of another shape");
     if (at + part->shape->dims[dim] > (*out)->shape->dims[dim])
       return ev_unsupported(i, "over more devices than its result has room for");
     copy_slab(*out, part, dim, at, true);

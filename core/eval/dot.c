@@ -4,8 +4,9 @@
 // Operands are widened once: narrow floats and 8/16-bit integers to f32, 32-bit integers and f64
 // stay or become f64; sums are f64 and rounded once to the result, as XLA:CPU's own wide
 // accumulation nearly does. Integers whose sums may pass 2^53 are multiplied in wrapping 64-bit
-// arithmetic. A complex product is four real ones. A convolution is the product of the padded (and
-// dilated) input, seen through windows, with the kernel; every group is one product.
+// arithmetic when the result is one of integers. A complex product is four real ones. A convolution
+// is the product of the padded (and dilated) input, seen through windows, with the kernel; every
+// group is one product.
 #include "core/eval/library.h"
 #include "core/eval/fast.h"
 
@@ -80,9 +81,12 @@ static hs_status product_init(const hlo_literal *a, const hlo_literal *b, hlo_dt
   *p = (product){.out = out};
   if (is_int(ta) && is_int(tb)) {
     int bits = hlo_dtype_bits(ta) + hlo_dtype_bits(tb);
-    p->wraps = bits > 32 || (depth > 1 << 20);
+    p->wraps = is_int(out) && (bits > 32 || (depth > 1 << 20));
   } else if (is_int(out)) {
-    p->round_to = ta;  // a float product, converted afterwards
+    // a product of floats, converted afterwards
+    bool second = !hlo_dtype_is_float(ta) ||
+                  (hlo_dtype_is_float(tb) && hlo_dtype_bits(tb) > hlo_dtype_bits(ta));
+    p->round_to = second ? tb : ta;
   }
   HS_TRY(widen(a, width_for(ta, p->wraps), &p->a));
   return widen(b, width_for(tb, p->wraps), &p->b);

@@ -205,19 +205,23 @@ hs_status fold_accs_done(ev *e, const fold *f, const hlo_shape *result, fold_acc
   return st;
 }
 
+// *l in another precision of floating point, where it has another.
+static hs_status match_precision(ev *e, hlo_dtype want, hlo_literal **l) {
+  hlo_literal *x = *l, *r;
+  hlo_dtype t = x->shape->dtype;
+  if (want == t || !hlo_dtype_is_float(want) || !hlo_dtype_is_float(t)) return HS_GOOD;
+  HS_TRY(ev_new(e, ev_typed(e, x->shape, want), &r));
+  ev_convert(t, x->data, want, r->data, r->shape->elements);
+  if (r->dynamic_sizes && x->dynamic_sizes)
+    memcpy(r->dynamic_sizes, x->dynamic_sizes, r->shape->rank * sizeof(i32));
+  hlo_literal_unref(x);
+  return *l = r, HS_GOOD;
+}
+
 // Inputs of another precision than the computation takes are brought to its.
 hs_status fold_match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
-  for (u32 k = 0; c && k < n && n + k < c->nparams; k++) {
-    hlo_dtype want = c->params[n + k]->shape->dtype, t = in[k]->shape->dtype;
-    if (want == t || !hlo_dtype_is_float(want) || !hlo_dtype_is_float(t)) continue;
-    hlo_literal *r;
-    HS_TRY(ev_new(e, ev_typed(e, in[k]->shape, want), &r));
-    ev_convert(t, in[k]->data, want, r->data, r->shape->elements);
-    if (r->dynamic_sizes && in[k]->dynamic_sizes)
-      memcpy(r->dynamic_sizes, in[k]->dynamic_sizes, r->shape->rank * sizeof(i32));
-    hlo_literal_unref(in[k]);
-    in[k] = r;
-  }
+  for (u32 k = 0; c && k < n && n + k < c->nparams; k++)
+    HS_TRY(match_precision(e, c->params[n + k]->shape->dtype, &in[k]));
   return HS_GOOD;
 }
 
@@ -466,7 +470,7 @@ hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, h
 
 // ---- scan ---------------------------------------------------------------------------------------
 // to_apply(input slices..., carries...) gives (output slices..., new carries...), along one
-// dimension in order.
+// dimension in order. What comes in another precision than it is taken in is brought to that.
 hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   u32 carries = (u32)hlo_attr_int(i, HLO_ATTR_NUM_CARRIES, 0), n = i->noperands;
@@ -478,6 +482,7 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   bool reverse = hlo_attr_int(i, HLO_ATTR_IS_REVERSE, 0) != 0;
   if (nres != nleaves || nleaves < carries || nouts > FOLD_MAX || n > FOLD_MAX)
     return ev_unsupported(i, "with these results");
+  for (u32 k = 0; k < n; k++) HS_TRY(match_precision(e, c->params[k]->shape->dtype, &ops[k]));
   i64 dim = dims.v[0], len = ops[0]->shape->dims[dim];
   hlo_literal *outs[FOLD_MAX] = {0}, *carry[FOLD_MAX] = {0};
   hs_status st = HS_GOOD;
@@ -504,10 +509,16 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
     else
       for (u32 k = 0; k < n; k++) hlo_literal_unref(args[k]);
     if (!hs_ok(st)) break;
-    for (u32 k = 0; k < nleaves; k++) {
-      hlo_literal *v = r->nchildren ? r->children[k] : r;
-      if (k >= nouts) {
-        carry[k - nouts] = hlo_literal_ref(v);
+    for (u32 k = 0; k < nleaves && hs_ok(st); k++) {
+      hlo_literal *v = hlo_literal_ref(r->nchildren ? r->children[k] : r);
+      st = match_precision(e,
+                           k < nouts     ? outs[k]->shape->dtype
+                           : t + 1 < len ? c->params[nin + k - nouts]->shape->dtype
+                                         : fold_part(i->shape, k)->dtype,
+                           &v);
+      if (k >= nouts || !hs_ok(st)) {
+        if (k >= nouts) carry[k - nouts] = v;
+        else hlo_literal_unref(v);
         continue;
       }
       const hlo_shape *s = outs[k]->shape;
@@ -519,10 +530,13 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
       size_t w = hlo_dtype_storage(s->dtype);
       if (s->elements)
         ev_copy(w, s->rank, size, (char *)outs[k]->data + at * ds[dim] * (i64)w, ds, v->data, ss);
+      hlo_literal_unref(v);
     }
     hlo_literal_unref(r);
     st = hs_poll();
   }
+  for (u32 k = 0; k < carries && hs_ok(st) && len == 0; k++)
+    st = match_precision(e, fold_part(i->shape, nouts + k)->dtype, &carry[k]);
   hlo_literal *all[2 * FOLD_MAX];
   for (u32 k = 0; k < nouts; k++) all[k] = outs[k];
   for (u32 k = 0; k < carries; k++) all[nouts + k] = carry[k];

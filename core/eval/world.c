@@ -378,6 +378,12 @@ static bool needs_world(const hlo_module *m, bool *apart) {
   return any;
 }
 
+static i64 product(u32 n, const i64 *v) {
+  i64 p = 1;
+  for (u32 k = 0; k < n; k++) p = hs_mul_sat_i64(p, v[k]);
+  return p;
+}
+
 static i64 module_int(const hlo_module *m, hlo_attr_id id) {
   const hlo_attr *a = hlo_attrs_find(m->attrs, id);
   return a ? a->v.i : 1;
@@ -389,12 +395,13 @@ static i64 ids_of(const hlo_instr *i) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
   hlo_ints pairs = hlo_attr_ints(i, HLO_ATTR_SOURCE_TARGET_PAIRS);
   i64 n = 1;
-  for (u32 k = 0; k < 2 * pairs.n; k++) n = HS_MAX(n, pairs.v[k] + 1);
-  if (g && g->form == HLO_GROUPS_IOTA) n = ev_product(g->dims.n, g->dims.v);
+  for (u32 k = 0; k < 2 * pairs.n; k++) n = HS_MAX(n, hs_add_sat_i64(pairs.v[k], 1));
+  if (g && g->form == HLO_GROUPS_IOTA) n = product(g->dims.n, g->dims.v);
   if (g && g->form == HLO_GROUPS_MESH && g->mesh)
-    n = g->mesh->maximal ? 1 : ev_product(g->mesh->naxes, g->mesh->sizes);
+    n = g->mesh->maximal ? 1 : product(g->mesh->naxes, g->mesh->sizes);
   for (u32 k = 0; g && g->form == HLO_GROUPS_LIST && k < g->groups.n; k++)
-    for (u32 j = 0; j < g->groups.v[k].n; j++) n = HS_MAX(n, g->groups.v[k].v[j] + 1);
+    for (u32 j = 0; j < g->groups.v[k].n; j++)
+      n = HS_MAX(n, hs_add_sat_i64(g->groups.v[k].v[j], 1));
   if (n > 1 || i->noperands < 1 || (g && g->groups.n)) return n;
   if (i->opcode == HLO_ALL_TO_ALL && hlo_shape_is_tuple(i->shape)) return i->noperands;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
@@ -422,8 +429,7 @@ static void count_devices(const hlo_module *m, i64 *reps, i64 *parts) {
                                   : NULL;
       bool into = s && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET),
                                  HS_STR("SPMDFullToShardShape"));
-      if (into && s->type == HLO_SH_TILED)
-        *parts = HS_MAX(*parts, ev_product(s->dims.n, s->dims.v));
+      if (into && s->type == HLO_SH_TILED) *parts = HS_MAX(*parts, product(s->dims.n, s->dims.v));
       if (!hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) continue;
       bool channel = hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) != NULL;
       i64 n = ids_of(i), *which = channel && hlo_attr_int(i, HLO_ATTR_USE_GLOBAL_DEVICE_IDS, 0)
@@ -432,7 +438,7 @@ static void count_devices(const hlo_module *m, i64 *reps, i64 *parts) {
                                                                               : reps;
       *which = HS_MAX(*which, n);
     }
-  if (flat > *reps * *parts) *parts = (flat + *reps - 1) / *reps;
+  if (flat > hs_mul_sat_i64(*reps, *parts)) *parts = flat / *reps + (flat % *reps != 0);
 }
 
 static void free_world(ev_world *w) {

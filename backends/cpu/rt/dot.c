@@ -168,11 +168,19 @@ static void free_dot(void *state) {
   hs_free(d);
 }
 
+// Sums of nothing: zeros, which not every type has.
+static void fill_zero(hlo_dtype t, void *c, i64 count) {
+  char zero[16] = {0};
+  size_t w = hlo_dtype_storage(t);
+  if (hlo_dtype_is_float(t)) hlo_elem_from_f64(t, zero, 0);
+  for (i64 k = 0; k < count; k++) memcpy((char *)c + (size_t)k * w, zero, w);
+}
+
 static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
   const dot *d = state;
   char *s = scratch;
   void *a = bufs[d->swapped], *b = bufs[!d->swapped], *c = bufs[2];
-  if (d->K == 0) memset(c, 0, (size_t)(d->B * d->M * d->N) * hlo_dtype_storage(d->tc));
+  if (d->K == 0) fill_zero(d->tc, c, d->B * d->M * d->N);
   if (d->B * d->M * d->N * d->K == 0) return HS_GOOD;
   if (d->pack_a) {
     cpu_dot_pack(s + d->at_a, a, d->ta, d->operand_type, d->ra, d->da, d->sa, false);
