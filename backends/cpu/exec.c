@@ -136,7 +136,7 @@ static void copy_chunk(void *ctx, i64 k, u32 thread) {
 
 static void copy(void *to, const void *from, size_t n) {
   if (n <= 2 * COPY_CHUNK) {
-    memcpy(to, from, n);
+    if (n) memcpy(to, from, n);
     return;
   }
   copy_job j = {to, from, n};

@@ -77,7 +77,7 @@ typedef u64 u64v VECTOR(u64);
 // Elements to keys and back. An integer's is itself.
 #define PLAIN(x) (x)
 #define SIGN32 ((i32)0x80000000)
-#define SIGN64 ((i64)1 << 63)
+#define SIGN64 INT64_MIN
 #define KEY32(b) ((b) ^ (((b) >> 31) & ~SIGN32))
 #define KEY64(b) ((b) ^ (((b) >> 63) & ~SIGN64))
 #define F32_MAX(x) KEY32((i32v)(x) & ~((i32v)((x) != (x)) & SIGN32))
