@@ -7,7 +7,9 @@
 // Case k of seed S is the same for ever, given the same files: one of them (a folder stands for all
 // .hlo and .pb in it and below that can be read, for mlir all .mlir, .mlirbc and .bc, and have at
 // most 16 KB), changed a few times by mutate.h with pieces of another; one case in eight of text
-// and chain starts from a random module (tests/random) instead.
+// and chain starts from a random module (tests/random) instead. For the chain, changes are made one
+// by one and those are kept that leave a valid module, as long as the verifier is the same; one
+// case in sixteen keeps them all.
 //   mlir    StableHLO as text or bytecode (.mlir, .mlirbc, .bc): load, convert, verify, print as
 //           HLO and as StableHLO, parse both prints
 //   text    load, verify, print, parse the print
@@ -16,7 +18,7 @@
 //   chain   what chain.h says: passes, evaluator against the cpu backend, estimates, pictures
 //
 // Cases run in children, some hundreds each; what a child is at stands in shared memory. A child
-// that dies, or takes more than the limit (10 s of its own time, or six times that on the clock) in
+// that dies, or takes more than the limit (10 s of its own time, or 20 times that on the clock) in
 // one step, is one finding; the rest of its cases go on in another child. Under ASan a child looks
 // for leaks at its end; when there are some, its cases run once more with a look after each, so
 // that the finding is the case. Prints "FAIL KIND SEED
@@ -25,6 +27,7 @@
 #include "core/mlir/mlir.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
+#include "core/verify/verify.h"
 #include "backends/worker.h"
 #include "tests/harness/chain.h"
 #include "tests/harness/checks.h"
@@ -50,7 +53,8 @@ const char *__asan_default_options(void) {
 }
 #endif
 
-enum { SEED_BYTES = 16384, MAX_JOBS = 64, LEAKS = 98 };      // LEAKS: a child's exit status
+enum { SEED_BYTES = 16384, INPUT_BYTES = 1 << 18, MAX_JOBS = 64 };
+enum { LEAKS = 98 };                                         // a child's exit status
 typedef enum kind { TEXT, PROTO, CHAIN, MLIR, KINDS } kind;  // case numbers go by them
 typedef struct source {
   char *path;
@@ -64,6 +68,9 @@ typedef struct slot {
   u64 cases, failures;
   check_counts checks;
   chain_counts chain;
+  char file[200];  // that its input was made of
+  u32 ninput;
+  char input[INPUT_BYTES];
 } slot;
 typedef struct job {
   pid_t pid;
@@ -84,16 +91,18 @@ typedef struct run {
   double limit_s;
   HS_VEC(source) sources;
   HS_VEC(range) todo;  // taken from the end
-  slot totals;
+  slot *totals;
   u64 failures, deaths, hangs;
 } run;
 
 // ---- inputs -------------------------------------------------------------------------------------
-// Does it parse? Most of what does not is cut off at its first error, also when it is changed.
-static bool parses(const hs_buf *text) {
+// Does it parse, and verify? Most of what does not is cut off at its first error, also when it is
+// changed.
+static bool parses(const hs_buf *text, bool verifies) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL;
   hs_status s = hlo_parse(ctx, text->p, text->n, NULL, &m);
+  if (hs_ok(s) && verifies) s = hlo_verify(m, NULL);
   bool ok = hs_ok(s);
   hs_status_drop(s);
   hlo_module_free(m);
@@ -131,7 +140,7 @@ static void add_file(run *r, const char *path) {
        good = s.bytes.n == 0     ? false
               : r->kind == MLIR  ? hlo_is_mlir(s.bytes.p, s.bytes.n)
               : r->kind == PROTO ? proto || to_proto(&s.bytes, &state)
-                                 : !proto && parses(&s.bytes);
+                                 : !proto && parses(&s.bytes, false);
   if (s.bytes.n == 0 || s.bytes.n > SEED_BYTES || !good) {
     hs_buf_free(&s.bytes);
     return;
@@ -162,12 +171,36 @@ static void add_path(run *r, const char *path) {
   drv_names_free(&names);
 }
 
-// The input of a case; gives the file that it was made of.
-static const char *make_input(const run *r, u64 k, hs_buf *out) {
+// What the child works on, for the parent: it would die of the same.
+static void note_input(slot *s, hs_buf *b) {
+  b->n = HS_MIN(b->n, (size_t)INPUT_BYTES);
+  s->ninput = (u32)b->n;
+  if (b->n) memcpy(s->input, b->p, b->n);
+}
+
+// Changes of which each leaves a valid module, that many if they are found.
+static void change_valid(u64 *state, hs_buf *text, const source *other, u32 edits, slot *s) {
+  hs_buf next = {0};
+  for (u32 tries = 0, n = 0; tries < 12 * edits && n < edits; tries++) {
+    next.n = 0;
+    hs_buf_put(&next, text->p, text->n);
+    mutate_text(state, &next, other->bytes.p, other->bytes.n, 1);
+    note_input(s, &next);
+    bool changed = next.n != text->n || memcmp(next.p, text->p, next.n) != 0;
+    if (!changed || !parses(&next, true)) continue;
+    text->n = 0;
+    hs_buf_put(text, next.p, next.n);
+    n++;
+  }
+  hs_buf_free(&next);
+}
+
+// The input of a case.
+static void make_input(const run *r, u64 k, hs_buf *out, slot *s) {
   u64 state = hs_mix(hs_mix(r->seed, (u64)r->kind), k);
   const source *a = &r->sources.v[mutate_below(&state, r->sources.n)],
                *b = &r->sources.v[mutate_below(&state, r->sources.n)];
-  const char *from = a->path;
+  snprintf(s->file, sizeof s->file, "%s", a->path);
   out->n = 0;
   if ((r->kind == TEXT || r->kind == CHAIN) && mutate_below(&state, 8) == 0) {
     gen_module g;
@@ -176,17 +209,19 @@ static const char *make_input(const run *r, u64 k, hs_buf *out) {
     else gen_make_for_passes(number, &g);
     hs_buf_puts(out, g.text);
     gen_free(&g);
-    from = "a random module";
+    snprintf(s->file, sizeof s->file, "a random module");
   } else {
     hs_buf_put(out, a->bytes.p, a->bytes.n);
   }
+  note_input(s, out);
   u32 edits = (u32)mutate_below(&state, 4);
-  bool bytecode = r->kind == MLIR && out->n > 4 && !memcmp(out->p, "ML\xefR", 4);
+  bool bytecode = r->kind == MLIR && out->n > 4 && !memcmp(out->p, "ML\xefR", 4),
+       keep_valid = r->kind == CHAIN && mutate_below(&state, 16);
   for (u32 n = 0; bytecode && n <= edits; n++) mutate_bytes(&state, out);
-  if (bytecode) return from;
-  if (r->kind == PROTO) mutate_proto(&state, out, b->bytes.p, b->bytes.n, edits + 1);
-  else mutate_text(&state, out, b->bytes.p, b->bytes.n, edits + (r->kind != CHAIN));
-  return from;
+  if (keep_valid) change_valid(&state, out, b, 1 + (u32)mutate_below(&state, 6), s);
+  else if (r->kind == PROTO) mutate_proto(&state, out, b->bytes.p, b->bytes.n, edits + 1);
+  else if (!bytecode) mutate_text(&state, out, b->bytes.p, b->bytes.n, edits + (r->kind != CHAIN));
+  note_input(s, out);
 }
 
 // ---- the child ----------------------------------------------------------------------------------
@@ -202,23 +237,20 @@ static void begin_step(void *arg, const char *step) {
   __atomic_store_n(&s->wall_ns, hs_now_ns(), __ATOMIC_RELAXED);
 }
 
-static void fail(const run *r, u64 k, const char *file, const char *why) {
+static void fail(const run *r, u64 k, const slot *s, const char *why) {
   printf("FAIL %s %llu %llu (%s): ", r->kind_name, (unsigned long long)r->seed,
-         (unsigned long long)k, file);
+         (unsigned long long)k, s->file);
   for (size_t n = 0; why[n] && n < 600; n++) putchar(why[n] == '\n' ? ' ' : why[n]);
   putchar('\n');
   if (!r->save) return;
-  hs_buf b = {0};
-  (void)make_input(r, k, &b);
   char *path = hs_format("%s/%s.%llu.%llu.%s", r->save, r->kind_name, (unsigned long long)r->seed,
                          (unsigned long long)k,
                          r->kind == PROTO  ? "pb"
                          : r->kind == MLIR ? "mlir"
                                            : "hlo");
   FILE *f = fopen(path, "w");
-  if (f) fwrite(b.p, 1, b.n, f), fclose(f);
+  if (f) fwrite(s->input, 1, HS_MIN(s->ninput, (u32)INPUT_BYTES), f), fclose(f);
   hs_free(path);
-  hs_buf_free(&b);
 }
 
 // Ends the child when something was lost.
@@ -235,7 +267,7 @@ static void child(const run *r, slot *s, u64 from, u64 end, bool leaks) {
   for (u64 k = from; k < end; k++) {
     __atomic_store_n(&s->at, k, __ATOMIC_RELAXED);
     begin_step(s, "changing");
-    const char *file = make_input(r, k, &input);
+    make_input(r, k, &input, s);
     begin_step(s, "loading");
     // exactly as long as it is, so that ASan sees reads past the end
     char *exact = hs_alloc(input.n ? input.n : 1);
@@ -245,7 +277,7 @@ static void child(const run *r, slot *s, u64 from, u64 end, bool leaks) {
               : r->kind == MLIR  ? check_mlir(exact, input.n, &s->checks, &why)
               : r->kind == PROTO ? check_proto(exact, input.n, &s->checks, &why)
                                  : chain_check(&whole, exact, input.n, k, &s->chain, &why);
-    if (!ok) fail(r, k, file, hs_buf_cstr(&why)), s->failures++;
+    if (!ok) fail(r, k, s, hs_buf_cstr(&why)), s->failures++;
     hs_free(exact);
     if (leaks) begin_step(s, "leaking"), look_for_leaks();
     s->cases++;
@@ -266,7 +298,8 @@ static void start(run *r, job *j, u64 batch) {
   last->from = end;
   j->from = from, j->end = end, j->leaks = last->leaks;
   if (end == last->end) r->todo.n--;
-  *j->now = (slot){.at = from, .wall_ns = hs_now_ns()};
+  memset(j->now, 0, sizeof *j->now);
+  j->now->at = from, j->now->wall_ns = hs_now_ns();
   j->fd = memfd_create("stderr", 0);
   fflush(stdout);
   j->pid = fork();
@@ -310,10 +343,10 @@ static void finish(run *r, job *j, int status, bool late) {
     j->pid = 0;
     return;
   }
-  r->totals.cases += s->cases;
+  r->totals->cases += s->cases;
   r->failures += s->failures;
-  r->totals.checks.read += s->checks.read, r->totals.checks.valid += s->checks.valid;
-  chain_add(&r->totals.chain, &s->chain);
+  r->totals->checks.read += s->checks.read, r->totals->checks.valid += s->checks.valid;
+  chain_add(&r->totals->chain, &s->chain);
   bool died =
       late || !WIFEXITED(status) || WEXITSTATUS(status) != 0 || s->at + 1 != j->end || !ended;
   if (!died && j->leaks) {
@@ -323,7 +356,6 @@ static void finish(run *r, job *j, int status, bool late) {
     r->failures++;
   }
   if (died) {
-    hs_buf file = {0};
     char *report = report_of(j->fd), *why;
     if (late) why = hs_format("hangs in [%s]", s->step), r->hangs++;
     else if (leaks) why = hs_format("leaks:%s", report);
@@ -332,12 +364,11 @@ static void finish(run *r, job *j, int status, bool late) {
           hs_format("died by %s %d in [%s]%s", WIFSIGNALED(status) ? "signal" : "exit",
                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), s->step, report),
       r->deaths++;
-    fail(r, s->at, make_input(r, s->at, &file), why);
-    r->failures++, r->totals.cases++;
+    fail(r, s->at, s, why);
+    r->failures++, r->totals->cases++;
     if (s->at + 1 < j->end) hs_vec_push(&r->todo, ((range){s->at + 1, j->end, false}));
     hs_free(why);
     hs_free(report);
-    hs_buf_free(&file);
   }
   close(j->fd);
   j->pid = 0;
@@ -347,7 +378,7 @@ static bool late(const run *r, const job *j) {
   clockid_t clock;
   u64 wall = __atomic_load_n(&j->now->wall_ns, __ATOMIC_RELAXED),
       cpu = __atomic_load_n(&j->now->cpu_ns, __ATOMIC_RELAXED), now = hs_now_ns();
-  if (now > wall && (double)(now - wall) * 1e-9 > 6 * r->limit_s) return true;
+  if (now > wall && (double)(now - wall) * 1e-9 > 20 * r->limit_s) return true;
   if (clock_getcpuclockid(j->pid, &clock) != 0) return false;
   u64 used = cpu_of(clock);
   return used > cpu && (double)(used - cpu) * 1e-9 > r->limit_s;
@@ -378,7 +409,7 @@ static void run_all(run *r, u32 jobs, double seconds) {
     }
     if (hs_now_ns() - said > 60000000000u) {
       said = hs_now_ns();
-      printf("%llu cases, %llu failures\n", (unsigned long long)r->totals.cases,
+      printf("%llu cases, %llu failures\n", (unsigned long long)r->totals->cases,
              (unsigned long long)r->failures);
       fflush(stdout);
     }
@@ -394,7 +425,7 @@ int main(int argc, char **argv) {
                                         "passes", "step-limit", "seconds", NULL},
                            *const kinds[] = {"text", "proto", "chain", "mlir"};
   drv_args a;
-  run r = {.kind_name = "", .kind = KINDS};
+  run r = {.kind_name = "", .kind = KINDS, .totals = hs_calloc(1, sizeof *r.totals)};
   bool good = drv_parse(argc, argv, options, &a);
   for (u32 k = 0; good && drv_option(&a, "kind") && k < HS_COUNT(kinds); k++)
     if (strcmp(drv_option(&a, "kind"), kinds[k]) == 0) r.kind = (kind)k, r.kind_name = kinds[k];
@@ -425,18 +456,19 @@ int main(int argc, char **argv) {
   run_all(&r, HS_MIN(a.jobs, (u32)MAX_JOBS), seconds ? strtod(seconds, NULL) : 0);
   struct rusage use;
   getrusage(RUSAGE_CHILDREN, &use);
-  if (r.kind == CHAIN) chain_say(&r.totals.chain);
+  if (r.kind == CHAIN) chain_say(&r.totals->chain);
   else
-    printf("%llu read, %llu of them valid\n", (unsigned long long)r.totals.checks.read,
-           (unsigned long long)r.totals.checks.valid);
+    printf("%llu read, %llu of them valid\n", (unsigned long long)r.totals->checks.read,
+           (unsigned long long)r.totals->checks.valid);
   printf("mutate: %s, seed %llu: %llu cases of %zu files, %llu failures, %llu deaths, %llu hangs; "
          "%.0f s, %.0f s of processors\n",
-         r.kind_name, (unsigned long long)r.seed, (unsigned long long)r.totals.cases, r.sources.n,
+         r.kind_name, (unsigned long long)r.seed, (unsigned long long)r.totals->cases, r.sources.n,
          (unsigned long long)r.failures, (unsigned long long)r.deaths, (unsigned long long)r.hangs,
          (double)(hs_now_ns() - begun) * 1e-9, (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec));
   for (size_t k = 0; k < r.sources.n; k++)
     hs_free(r.sources.v[k].path), hs_buf_free(&r.sources.v[k].bytes);
   hs_vec_free(&r.sources);
   hs_vec_free(&r.todo);
+  hs_free(r.totals);
   return r.failures != 0;
 }

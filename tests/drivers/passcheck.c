@@ -249,7 +249,7 @@ static void check_file(subject *s) {
   if (hs_ok(st)) {
     char *path = hs_format("%.*s.args", (int)strlen(s->name) - 4, s->name),
          *inputs = drv_read(path, NULL);
-    meaning_open(&s->meaning, s->m, inputs, s->r->work);
+    meaning_open(&s->meaning, s->m, inputs, s->r->work, MEANING_SECONDS);
     hs_free(path);
     hs_free(inputs);
     check_all(s);

@@ -15,14 +15,16 @@
 #include "tests/harness/checks.h"
 #include "tests/harness/meaning.h"
 #include "tests/harness/mutate.h"
+#include "tests/harness/nudge.h"
 #include "tests/harness/order.h"
 #include "viz/viz.h"
 
-#include <math.h>
 #include <stdio.h>
 
-// What a case may evaluate, in operations: the interesting part is which, not how many.
+// What a case may evaluate, in operations and, as loops may have no end, in seconds: the
+// interesting part is which, not how many.
 #define CHAIN_WORK 3e6
+#define CHAIN_EVALUATION 0.5
 enum { CHAIN_INSTRUCTIONS = 400, CHAIN_SECONDS = 30 };
 
 void chain_add(chain_counts *sum, const chain_counts *n) {
@@ -79,37 +81,27 @@ static bool fine(way *w, const char *what, hs_status s) {
 }
 
 // ---- is the result decided by rounding? ---------------------------------------------------------
-static hlo_literal *nudged(const hlo_literal *l, double by, u64 *state) {
-  hlo_literal *out = NULL;
-  if (hlo_shape_is_tuple(l->shape)) {
-    hlo_literal **parts = hs_calloc(l->nchildren + 1u, sizeof *parts);
-    for (u32 k = 0; k < l->nchildren; k++) parts[k] = nudged(l->children[k], by, state);
-    out = hlo_literal_tuple(l->shape, l->nchildren, parts);
-    return hs_free(parts), out;
-  }
-  hlo_dtype t = l->shape->dtype, part = hlo_dtype_real_part(t);
-  if (!hlo_shape_is_array(l->shape) || !(hlo_dtype_is_float(t) || hlo_dtype_is_complex(t)))
-    return hlo_literal_ref(l);
-  hs_status s = hlo_literal_new(l->shape, &out);
-  if (!hs_ok(s)) return hs_status_drop(s), hlo_literal_ref(l);
-  memcpy(out->data, l->data, l->bytes);
-  size_t w = hlo_dtype_storage(part);
-  for (size_t k = 0; k < l->bytes / w; k++) {
-    char *p = (char *)out->data + k * w;
-    double x = hlo_elem_to_f64(part, p), e = HS_MAX(2 * hlo_dtype_epsilon(part), by);
-    bool up = mutate_next(state) & 1;
-    if (x == 0) hlo_elem_from_f64(part, p, up ? 0.0 : -0.0);  // which zero is rounding, too
-    else if (isfinite(x)) hlo_elem_from_f64(part, p, up ? x + x * e : x - x * e);
-  }
-  return out;
-}
-
 // rng names no generator: each way to run it draws numbers of its own.
 static bool draws(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
       if (i->opcode == HLO_RNG) return true;
   return false;
+}
+
+// Does m, on these arguments, give another result than the module?
+static bool differs(const meaning_side *side, hlo_literal **args, const hlo_module *m) {
+  hlo_literal *y = NULL;
+  meaning_side near = {.m = side->m, .args = args, .nargs = side->nargs, .seconds = side->seconds};
+  hs_status s = meaning_value(&near, m, &y);
+  bool moved = false;
+  if (hs_ok(s)) {
+    s = hlo_agree(side->m->entry->root, side->value, y, hlo_near(1e-4, 1e-3));
+    moved = !hs_ok(s);
+  }
+  hs_status_drop(s);
+  hlo_literal_unref(y);
+  return moved;
 }
 
 static bool unsettled(way *w, const hlo_module *other) {
@@ -120,19 +112,14 @@ static bool unsettled(way *w, const hlo_module *other) {
   double by = 1e-7;
   for (u32 round = 0; round < 8 && !moved; round++) {
     by *= round % 2 ? 1 : 3;
-    hlo_literal **args = hs_calloc(side->nargs + 1u, sizeof *args), *y = NULL;
-    for (u32 k = 0; k < side->nargs; k++) args[k] = nudged(side->args[k], by, &state);
-    meaning_side near = {.m = side->m, .args = args, .nargs = side->nargs};
-    const hlo_module *m = round % 2 && other ? other : side->m;
-    hs_status s = meaning_value(&near, m, &y);
-    if (hs_ok(s)) {
-      s = hlo_agree(side->m->entry->root, side->value, y, hlo_near(1e-4, 1e-3));
-      moved = !hs_ok(s);
-    }
-    hs_status_drop(s);
-    hlo_literal_unref(y);
+    hlo_literal **args = hs_calloc(side->nargs + 1u, sizeof *args);
+    for (u32 k = 0; k < side->nargs; k++) args[k] = nudge_literal(side->args[k], by, &state);
+    moved = differs(side, args, round % 2 && other ? other : side->m);
     for (u32 k = 0; k < side->nargs; k++) hlo_literal_unref(args[k]);
     hs_free(args);
+    hlo_module *inside = moved ? NULL : nudge_module(side->m, by, &state);
+    if (inside) moved = differs(side, side->args, inside);
+    hlo_module_free(inside);
   }
   return moved;
 }
@@ -264,7 +251,7 @@ bool chain_check(chain *c, const char *bytes, size_t n, u64 number, chain_counts
     ok = estimates(&w) && pictures(&w);
     if (ok) {
       step(&w, "evaluating");
-      meaning_open(&w.meaning, w.m, NULL, small(w.m) ? CHAIN_WORK : -1);
+      meaning_open(&w.meaning, w.m, NULL, small(w.m) ? CHAIN_WORK : -1, CHAIN_EVALUATION);
       counts->evaluated += w.meaning.narrow.value != NULL;
       ok = differential(&w) && passes(&w, number);
       meaning_close(&w.meaning);

@@ -17,7 +17,7 @@
 
 #include <math.h>
 #include <signal.h>
-#include <unistd.h>
+#include <sys/time.h>
 
 // What limits the comparison is the rounding of reassociated sums: 1e-3 in f32; where a module
 // computes in a narrower type, one unit in its last place, for a sum that moves by an ulp of f32
@@ -70,6 +70,16 @@ static bool meaning_associative(const hlo_computation *f) {
   return same || !evaluated;
 }
 
+// How many elements a reduction joins in each of its result; 0: it is none.
+static i64 meaning_terms(const hlo_instr *i) {
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  i64 terms = 1;
+  if (i->opcode == HLO_REDUCE) return hlo_operand(i, 0)->shape->elements / i->shape->elements;
+  if (i->opcode != HLO_REDUCE_WINDOW || !w) return 0;
+  for (u32 k = 0; k < w->n; k++) terms = hs_mul_sat_i64(terms, w->v[k].size);
+  return terms;
+}
+
 // A sum of so many narrow floats that it stops growing halfway, rounded at every step, is decided
 // by how it is grouped: passes that write it another way cannot be held to it. An elementwise
 // operation, or one that moves values, on several precisions does not say in which of them it
@@ -87,29 +97,31 @@ static bool meaning_unsettled(const hlo_module *m) {
       if ((i->opcode == HLO_REDUCE || i->opcode == HLO_REDUCE_WINDOW) &&
           !meaning_associative(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
         return true;
-      if (i->opcode != HLO_REDUCE || !hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
+      if (!hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
       if (hlo_dtype_is_float(i->shape->dtype) && hlo_dtype_bits(i->shape->dtype) <= 16 &&
-          hlo_operand(i, 0)->shape->elements / i->shape->elements >
-              (i64)1 << hlo_dtype_significand(i->shape->dtype))
+          meaning_terms(i) > (i64)1 << hlo_dtype_significand(i->shape->dtype))
         return true;
     }
   return false;
 }
 
-// Loops may have no end: evaluation stops after this many seconds, as by Ctrl-C.
-#define MEANING_SECONDS 5
+// Loops may have no end: evaluation stops after so many seconds of the process, as by Ctrl-C.
 static hs_interrupt interrupt;
 static void meaning_alarm(int sig) { (void)sig, interrupt = 1; }
-static void meaning_start(void) {
+static void meaning_timer(double seconds) {
+  time_t whole = (time_t)seconds;
   interrupt = 0;
+  setitimer(
+      ITIMER_PROF,
+      &(struct itimerval){.it_value = {whole, (suseconds_t)((seconds - (double)whole) * 1e6)}},
+      NULL);
+}
+static void meaning_start(double seconds) {
   hs_interrupt_watch(&interrupt);
-  signal(SIGALRM, meaning_alarm);
-  alarm(MEANING_SECONDS);
+  signal(SIGPROF, meaning_alarm);
+  meaning_timer(seconds);
 }
-static void meaning_stop(void) {
-  alarm(0);
-  interrupt = 0;
-}
+static void meaning_stop(void) { meaning_timer(0); }
 
 static bool meaning_costs_at_most(const hlo_module *m, double most) {
   hlo_cost_table t;
@@ -125,7 +137,7 @@ static bool meaning_costs_at_most(const hlo_module *m, double most) {
 
 hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out) {
   hlo_eval_options o = {.max_bytes = (i64)1 << 31};
-  meaning_start();
+  meaning_start(x->seconds > 0 ? x->seconds : MEANING_SECONDS);
   hs_status s = hlo_eval_module(m, x->nargs, x->args, &o, out);
   meaning_stop();
   return s;
@@ -134,8 +146,9 @@ bool meaning_not_covered(hs_status s) {
   return !hs_ok(s) && (s.err->code == HS_E_UNSUPPORTED || s.err->code == HS_E_INTERRUPTED);
 }
 
-void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work) {
-  *x = (meaning_of){.work = work, .narrow.m = m};
+void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work,
+                  double seconds) {
+  *x = (meaning_of){.work = work, .narrow = {.m = m, .seconds = seconds}, .wide.seconds = seconds};
   if (!meaning_costs_at_most(m, work)) {
     x->looked_wide = true;
     return;
@@ -251,7 +264,7 @@ meaning meaning_compare(const hlo_module *before, const hlo_module *after, const
                         FILE *out) {
   meaning_of x;
   hs_status why = HS_GOOD;
-  meaning_open(&x, before, NULL, MEANING_WORK);
+  meaning_open(&x, before, NULL, MEANING_WORK, MEANING_SECONDS);
   meaning r = meaning_costs_at_most(after, MEANING_WORK) ? meaning_still(&x, after, passes, &why)
                                                          : NOT_EVALUATED;
   if (r == MEANS_OTHER) drv_status(out, "means something else", why);

@@ -11,12 +11,14 @@ typedef enum { MEANS_SAME, MEANS_OTHER, NOT_EVALUATED } meaning;
 
 // Modules of at most this many operations are evaluated (bytes count a quarter).
 #define MEANING_WORK 2e8
+#define MEANING_SECONDS 5
 
 // A module, its inputs and what it computes from them; value NULL: not evaluated.
 typedef struct meaning_side {
   const hlo_module *m;
   hlo_literal **args, *value;
   u32 nargs;
+  double seconds;  // of processor that an evaluation may take; 0: MEANING_SECONDS
 } meaning_side;
 typedef struct meaning_of {
   double work;
@@ -25,9 +27,11 @@ typedef struct meaning_of {
 } meaning_of;
 
 // work: what may be evaluated, in operations; a module of more has no inputs made either, which
-// cost as much as their bytes. Inputs are those of the text (hlo_inputs_formula), or random ones of
-// seed 7 where it is NULL. m is borrowed; released with meaning_close.
-void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work);
+// cost as much as their bytes. seconds: what an evaluation may take, of processor. Inputs are those
+// of the text (hlo_inputs_formula), or random ones of seed 7 where it is NULL. m is borrowed;
+// released with meaning_close.
+void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work,
+                  double seconds);
 void meaning_close(meaning_of *x);
 // Does m, made of the module by these passes, mean the same? *why says where it does not.
 meaning meaning_still(meaning_of *x, const hlo_module *m, const char *passes, hs_status *why);
@@ -36,7 +40,7 @@ typedef hs_status meaning_run(void *arg, const meaning_side *x, const hlo_module
                               hlo_literal **out);
 meaning meaning_still_by(meaning_of *x, const hlo_module *m, const char *passes, meaning_run *run,
                          void *arg, hs_status *why);
-// Evaluates m on the inputs of x, for a few seconds at most.
+// Evaluates m on the inputs of x, for the seconds of x at most.
 hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out);
 // The bounds within which two values of the module count as the same meaning.
 hlo_tolerance meaning_tolerance(const hlo_module *m);
