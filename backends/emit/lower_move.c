@@ -213,10 +213,9 @@ nest_val lower_gather(lowering *l, lower_frame *f, const hlo_instr *i, u32 rank,
     sub[obatch.v[k]] = nest_add(l->n, sub[obatch.v[k]], si_idx[sbatch.v[k]]);
   for (u32 k = 0; k < map.n && !lower_failed(l); k++) {
     u32 d = (u32)map.v[k];
+    i64 last = op->shape->dims[d] - HS_MAX(sizes.v[d], 1);  // one element even of a size of 0
     if (ivd < (i64)si->shape->rank) si_idx[ivd] = nest_const(l->n, k);
-    sub[d] = nest_add(
-        l->n, sub[d],
-        start_index(l, f, si, si->shape->rank, si_idx, op->shape->dims[d] - sizes.v[d], guard));
+    sub[d] = nest_add(l->n, sub[d], start_index(l, f, si, si->shape->rank, si_idx, last, guard));
   }
   return lower_failed(l) ? LOWER_NONE : lower_value(l, f, op, 0, op->shape->rank, sub, guard);
 }

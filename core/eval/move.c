@@ -481,7 +481,7 @@ hs_status hlo_eval_gather(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lite
       dst += index[b] * bd[b], id += index[b] * bi[b], src += index[b] * bof[b];
     for (u32 m = 0; m < map.n; m++) {
       const char *p = (const char *)ops[1]->data + (size_t)(id + (i64)m * vstep) * iw;
-      i64 v = hlo_elem_to_i64(it, p), d = map.v[m], hi = from->dims[d] - size.v[d];
+      i64 v = hlo_elem_to_i64(it, p), d = map.v[m], hi = from->dims[d] - HS_MAX(size.v[d], 1);
       if (holds(batch, d)) continue;  // its position is the batch index
       if (it == HLO_U64 && v < 0) v = INT64_MAX;
       src += HS_MAX(HS_MIN(v, hi), 0) * fs[d];

@@ -335,16 +335,18 @@ hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
   hlo_row_major_strides(op->rank, op->dims, os);
   hlo_row_major_strides(ix->rank, ix->dims, is);
   hlo_row_major_strides(res->rank, res->dims, rs);
-  g->b = make_box(op->rank, size.v, op->dims, (size_t)e);
+  i64 sizes[HLO_MAX_RANK];  // where the result has elements, a size of 0 takes one, too
+  for (u32 d = 0; d < op->rank; d++) sizes[d] = res->elements ? HS_MAX(size.v[d], 1) : size.v[d];
+  g->b = make_box(op->rank, sizes, op->dims, (size_t)e);
   // The same slice inside the result: offset dims in order hold the dims of the slice that are not
   // collapsed.
   i64 sd[HLO_MAX_RANK], bs[HLO_MAX_RANK];
   u32 ns = 0;
   g->slice_bytes = e;
   for (u32 d = 0, k = 0; d < op->rank; d++) {
-    g->slice_bytes *= size.v[d];
+    g->slice_bytes *= sizes[d];
     if (hlo_ints_has(collapsed, d) || hlo_ints_has(ob, d)) continue;
-    sd[ns] = size.v[d];
+    sd[ns] = sizes[d];
     bs[ns++] = rs[offset.v[k++]];
   }
   g->into = (box){.run = e};
@@ -374,7 +376,7 @@ hs_status cpu_gather_prepare(const hlo_instr *i, cpu_rt *out) {
   g->index_step = ivd < ix->rank ? is[ivd] : 1;
   for (u32 k = 0; k < map.n; k++) {
     g->map_stride[k] = os[map.v[k]] * e;
-    g->map_limit[k] = op->dims[map.v[k]] - size.v[map.v[k]];
+    g->map_limit[k] = op->dims[map.v[k]] - sizes[map.v[k]];
   }
   g->slices = 1;
   for (u32 r = 0, id = 0; r < res->rank; r++) {
