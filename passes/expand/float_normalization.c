@@ -243,7 +243,16 @@ static bool fits_bf16(const normalizer *z, const hlo_instr *i) {
   return true;
 }
 
+// Arrays that would be of more bytes than can be counted stay as they are: nothing can run them.
+static bool too_large(const hlo_instr *i) {
+  bool large = hlo_shape_bytes(i->shape) > INT64_MAX / 2;
+  for (u32 k = 0; k < i->noperands; k++)
+    large |= hlo_shape_bytes(hlo_operand(i, k)->shape) > INT64_MAX / 2;
+  return large;
+}
+
 static void normalize(normalizer *z, hlo_instr *i) {
+  if (too_large(i)) return;
   u32 low = count(i->shape, HLO_BF16), high = count(i->shape, HLO_F32), ncalled;
   bool operand = false;
   hlo_computation **called;

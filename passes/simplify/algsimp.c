@@ -254,8 +254,8 @@ hlo_instr *pass_alg_broadcast(alg *a, hlo_instr *x, const hlo_shape *shape, u32 
 }
 
 hlo_instr *pass_alg_spread(alg *a, hlo_instr *x, const hlo_shape *shape) {
-  if (shape->rank == 0) return x;
-  return pass_alg_broadcast(a, x, hlo_shape_with_dtype(a->m->ctx, shape, x->shape->dtype), 0, NULL);
+  x = pass_alg_convert(a, x, shape->dtype);
+  return shape->rank == 0 ? x : pass_alg_broadcast(a, x, shape, 0, NULL);
 }
 
 hlo_instr *pass_alg_reshape_to(alg *a, hlo_instr *x, const hlo_shape *shape) {
