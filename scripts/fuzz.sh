@@ -3,7 +3,7 @@
 # left in build/libfuzzer/findings/TARGET, new inputs in build/libfuzzer/found/TARGET (merge what is worth keeping into
 # tests/fuzz/corpus/TARGET by FUZZ_MERGE=1). FUZZ_TARGETS names some of them.
 cd "$(dirname "$0")/.." || exit 1
-: "${FUZZ_SECONDS:=1800}" "${FUZZ_TARGETS:=text proto arrays chain commands builder folder plot replies profile mlir}" "${FUZZ_JOBS:=$(nproc)}"
+: "${FUZZ_SECONDS:=1800}" "${FUZZ_TARGETS:=text proto arrays chain commands builder folder plot replies profile files mlir}" "${FUZZ_JOBS:=$(nproc)}"
 works() { echo 'int LLVMFuzzerTestOneInput(const char *p, long n) { (void)p; (void)n; return 0; }' | "$1" -fsanitize=fuzzer,address -x c - -o /dev/null 2>/dev/null; }
 find_clang() { for c in "$CLANG" clang clang-22 clang-19 clang-14; do [ -n "$c" ] && command -v "$c" >/dev/null 2>&1 && works "$c" && { echo "$c"; return; }; done; }
 clang=$(find_clang)
