@@ -59,13 +59,18 @@ static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map
   if (from->execution_thread.n) hlo_set_execution_thread(to, from->execution_thread);
 }
 
+// A table for the ids of a computation, from its lowest one on. Not cleared: it is only read where
+// it was written. A small computation may span many ids, and be one of very many.
+static hlo_instr **table_for(const hlo_computation *c, u32 *low) {
+  u32 high = 0;
+  *low = UINT32_MAX;
+  hlo_for_each_instr(i, c) *low = HS_MIN(*low, i->id), high = HS_MAX(high, i->id);
+  return hs_alloc((high - HS_MIN(*low, high) + 1) * sizeof(hlo_instr *));
+}
+
 hlo_computation *hlo_clone_computation(hlo_computation *c, const char *name, hlo_instr **map) {
-  u32 low = map ? 0 : UINT32_MAX, high = 0;
-  if (!map)
-    hlo_for_each_instr(i, c) low = HS_MIN(low, i->id), high = HS_MAX(high, i->id);
-  // Not cleared: the table is only read where it was written. A small computation may span many
-  // ids.
-  hlo_instr **made = map ? map : hs_alloc((high - HS_MIN(low, high) + 1) * sizeof *made);
+  u32 low = 0;
+  hlo_instr **made = map ? map : table_for(c, &low);
   hlo_computation *r = hlo_add_computation(c->module, name ? name : c->name);
   copy_body(r, c, NULL, made, low);
   if (!map) hs_free(made);
@@ -75,10 +80,11 @@ hlo_computation *hlo_clone_computation(hlo_computation *c, const char *name, hlo
 hlo_computation *hlo_clone_computation_into(hlo_module *m, const hlo_computation *c,
                                             const char *name) {
   comp_map map = {c->module, m, hs_calloc(c->module->next_comp_id, sizeof *map.to)};
-  hlo_instr **made = hs_calloc(c->module->next_instr_id, sizeof *made);
+  u32 low;
+  hlo_instr **made = table_for(c, &low);
   hlo_computation *r = hlo_add_computation(m, name ? name : c->name);
   map.to[c->id] = r;
-  copy_body(r, c, &map, made, 0);
+  copy_body(r, c, &map, made, low);
   hs_free(made);
   hs_free(map.to);
   return r;
