@@ -199,9 +199,11 @@ static hs_str find(const char *text, const char *path, const char **block) {
   return (hs_str){0};
 }
 
+// 0 when it is not there, or is no number that a device can have.
 static double number(const char *text, const char *path) {
   hs_str v = find(text, path, NULL);
-  return v.n ? strtod(v.p, NULL) : 0;
+  double x = v.n ? strtod(v.p, NULL) : 0;
+  return x >= 1e-6 && x <= 1e18 ? x : 0;
 }
 
 // Operations per second of a kind of unit on one type, a multiply-add counted as two; 0 when the
@@ -212,7 +214,7 @@ static double unit_rate(const char *info, const char *unit, hlo_dtype t) {
   hs_str name, value;
   for (reader r = {block ? block : "", false}; field(&r, &name, &value, &inner);) {
     if (!inner || !hs_str_eq(name, HS_STR("rate_infos")) ||
-        (int)number(inner, "key") != hlo_dtypes[t].proto)
+        number(inner, "key") != (double)hlo_dtypes[t].proto)
       continue;
     return 2e9 * number(info, "core_count") * number(inner, "value.clock_rate_ghz") *
            number(inner, "value.units_per_core") * number(inner, "value.ops_per_clock");
@@ -229,8 +231,10 @@ hs_status prof_gpu_device(const char *text, hs_arena *a, prof_device *out) {
   for (size_t k = 0; k < HS_COUNT(needed); k++)
     if (number(info, needed[k]) <= 0)
       return hs_fail(HS_E_INPUT, "the description of the GPU does not say its %s", needed[k]);
-  double clock = number(info, "clock_rate_ghz") * 1e9, cores = number(info, "core_count"),
-         f32 = 2 * cores * number(info, "fpus_per_core") * clock;
+  double clock = number(info, "clock_rate_ghz") * 1e9, cores = number(info, "core_count");
+  if (cores < 1 || cores > 1e6)
+    return hs_fail(HS_E_INPUT, "the description of the GPU has %g for its core_count", cores);
+  double f32 = 2 * cores * number(info, "fpus_per_core") * clock;
   double f64 = unit_rate(info, "scalar_unit_description", HLO_F64),
          bf16 = unit_rate(info, "matrix_unit_description", HLO_BF16);
   hs_str name = find(text, "device_description_str", NULL);
