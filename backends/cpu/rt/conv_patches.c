@@ -113,11 +113,11 @@ static inline i64 seen(const conv *c, const place *p, const window_place *t) {
   return offset;
 }
 
-typedef u64 v4u64 __attribute__((vector_size(32), aligned(1), may_alias));
+typedef u64 v2u64 __attribute__((vector_size(16), aligned(1), may_alias));
 static inline void copy(char *to, const char *from, size_t bytes) {
-  for (; bytes >= sizeof(v4u64); bytes -= sizeof(v4u64)) {
-    *(v4u64 *)(void *)to = *(const v4u64 *)(const void *)from;
-    to += sizeof(v4u64), from += sizeof(v4u64);
+  for (; bytes >= sizeof(v2u64); bytes -= sizeof(v2u64)) {
+    *(v2u64 *)(void *)to = *(const v2u64 *)(const void *)from;
+    to += sizeof(v2u64), from += sizeof(v2u64);
   }
   for (; bytes >= 8; bytes -= 8, to += 8, from += 8) memcpy(to, from, 8);
   if (bytes) memcpy(to, from, 4);

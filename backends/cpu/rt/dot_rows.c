@@ -159,6 +159,8 @@ typedef struct span {
           name##_v y[4];                                                                          \
           _Pragma("GCC unroll 4") for (int q = 0; q < C; q++) y[q] =                              \
               LOADV((const name##_t *)(const void *)(col[q] + k), name##_v, name##_u);            \
+          _Pragma("GCC unroll 4") for (int q = 0; q < C; q++)                                     \
+              __builtin_prefetch(col[q] + C * cs + k);                                            \
           _Pragma("GCC unroll 8") for (int r = 0; r < R; r++) {                                   \
             name##_v v = *(const name##_v *)(const void *)(row[r] + k);                           \
             _Pragma("GCC unroll 4") for (int q = 0; q < C; q++) acc[q * R + r] += v * y[q];       \

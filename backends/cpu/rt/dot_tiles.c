@@ -52,6 +52,7 @@ typedef struct lanes {
   i64 lane, k;     // strides, in elements
 } lanes;
 
+typedef u32 v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
 typedef u32 v8u32 __attribute__((vector_size(32), aligned(1), may_alias));
 typedef u64 v4u64 __attribute__((vector_size(32), aligned(1), may_alias));
 
@@ -104,7 +105,6 @@ __attribute__((target_clones("default", "avx2"))) static void turn_4x64(u64 *to,
 }
 
 // 4 lanes of 32 bits.
-typedef u32 v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
 static void turn_4x32(u32 *to, i64 step, const char *from, i64 lane, i64 n) {
   i64 k = 0;
   for (; k + 4 <= n; k += 4) {
@@ -137,11 +137,16 @@ static void turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 
       memcpy(to + (size_t)(k * step + l) * unit, from + l * lane + k * (i64)unit, unit);
 }
 
-// Rows of whole panels as they are: bytes of a row, a multiple of 32, and rows apart.
+// Rows of whole panels as they are: bytes of a row, a multiple of 32, and rows apart. In vectors
+// that every machine has: wider ones would go through the stack here.
 static void copy_rows(char *to, i64 bytes, const char *from, i64 stride, i64 n) {
   for (i64 k = 0; k < n; k++, to += bytes, from += stride)
-    for (i64 q = 0; q < bytes; q += 32)
-      *(v8u32 *)(void *)(to + q) = *(const v8u32 *)(const void *)(from + q);
+    for (i64 q = 0; q < bytes; q += 32) {
+      v4u32 low = *(const v4u32 *)(const void *)(from + q);
+      v4u32 high = *(const v4u32 *)(const void *)(from + q + 16);
+      *(v4u32 *)(void *)(to + q) = low;
+      *(v4u32 *)(void *)(to + q + 16) = high;
+    }
 }
 
 // Four rows of bytes as one row of units.
