@@ -158,6 +158,9 @@ typedef struct backend {
   // The name of the library by which the backend does it after all, where that is found; NULL: none
   // does. NULL: there is no such library.
   const char *(*library)(const hlo_instr *);
+  // What it can use but does not need: says what of it is here and what is not, and how to get
+  // that. False: some is not here. NULL: there is nothing of the sort.
+  bool (*extras)(hs_buf *text, hs_buf *fix);
   // A program, released by the caller; options NULL: all zero. It keeps no pointer into the module.
   // Modules need not be supported: E_UNSUPPORTED, E_COMPILE, E_NO_MEMORY, ... say why not.
   hs_status (*compile)(const hlo_module *, const backend_options *, backend_exe **out);

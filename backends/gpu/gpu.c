@@ -5,6 +5,7 @@
 // compile request has a few fields more. `gpu` needs no device to compile for a named one: then
 // the program can be looked at, and running it says what is missing.
 #include "backends/cpu/client.h"
+#include "backends/gpu/cuda/library.h"
 #include "backends/gpu/gpu.h"
 
 static hs_status probe_emulated(void) {
@@ -50,6 +51,27 @@ static const char *gpu_library_of(const hlo_instr *i) {
 #else
   return (void)i, NULL;
 #endif
+}
+
+static void list_libraries(bool here, hs_buf *out) {
+  u32 n = 0;
+  for (u32 k = 0; k < CUDA_LIBRARIES; k++)
+    if (cuda_library_present(cuda_libraries[k]) == here)
+      hs_buf_printf(out, "%s%s", n++ ? ", " : "", cuda_libraries[k]->name);
+}
+
+static bool gpu_extras(hs_buf *text, hs_buf *fix) {
+  hs_buf missing = {0};
+  list_libraries(true, text);
+  list_libraries(false, &missing);
+  bool all = !missing.n;
+  if (!all)
+    hs_buf_printf(text, "%snot found: %s (kernels of ours and the host do without)",
+                  text->n ? "; " : "", hs_buf_cstr(&missing));
+  hs_buf_puts(fix,
+              "install NVIDIA's CUDA toolkit and cuDNN 9, or name files in HLOSH_LIBCUBLAS, ...");
+  hs_buf_free(&missing);
+  return all;
 }
 
 // ---- compile ------------------------------------------------------------------------------------
@@ -141,6 +163,7 @@ const backend backend_gpu = {
     .supports = gpu_supports,
     .falls_back = gpu_falls_back,
     .library = gpu_library_of,
+    .extras = gpu_extras,
     .compile = compile_device,
     .compiled = cpu_client_compiled,
     .run = cpu_client_run,

@@ -138,6 +138,17 @@ static void row(repl_cmd *c, repl_json *list, const char *what, bool ok, const c
   if (!ok && fix) repl_json_str(j, "fix", fix);
 }
 
+// What a backend can use but does not need.
+static void extras_row(repl_cmd *c, repl_json *list, const backend *b) {
+  hs_buf text = {0}, fix = {0};
+  char *name = hs_format("%s libraries", b->name);
+  bool all = b->extras(&text, &fix);
+  row(c, list, name, all, hs_buf_cstr(&text), hs_buf_cstr(&fix));
+  hs_free(name);
+  hs_buf_free(&text);
+  hs_buf_free(&fix);
+}
+
 static bool openable(const char *path) { return access(path, R_OK) == 0; }
 
 hs_status cmd_doctor(repl_cmd *c) {
@@ -181,6 +192,7 @@ hs_status cmd_doctor(repl_cmd *c) {
     snprintf(name, sizeof name, "backend %s", backend_table[k]->name);
     row(c, list, name, hs_ok(s), text, hs_ok(s) ? NULL : s.err->note);
     hs_status_drop(s);
+    if (backend_table[k]->extras) extras_row(c, list, backend_table[k]);
   }
   const sandbox_support box = sandbox_probe();
   row(c, list, "seccomp", !box.no_seccomp,

@@ -8,7 +8,7 @@ static const char *const places[] = {
     "libcublas.so.12", "/usr/local/cuda/lib64/libcublas.so.12",
     "libcublas.so.11", "/usr/local/cuda/lib64/libcublas.so.11",
 };
-static const cuda_library cublas = {
+const cuda_library cuda_cublas = {
     "cuBLAS",          "libcublas of NVIDIA's CUDA toolkit",
     "HLOSH_LIBCUBLAS", places,
     HS_COUNT(places),  BLAS_OLDEST,
@@ -21,7 +21,7 @@ hs_status cublas_check(blas_result r, const char *what) {
 #include "backends/gpu/cuda/cublaslt_errors.def"
 #undef BLAS_ERROR
   };
-  return cuda_library_status(&cublas, answers, HS_COUNT(answers), r, what);
+  return cuda_library_status(&cuda_cublas, answers, HS_COUNT(answers), r, what);
 }
 
 hs_status cublas_open(const char *path, cublas_api *out) {
@@ -32,9 +32,9 @@ hs_status cublas_open(const char *path, cublas_api *out) {
 #undef CUBLAS_FN
   };
   int version = 0;
-  HS_TRY(cuda_library_load(&cublas, path, &out->library));
-  HS_TRY(cuda_library_fill(&cublas, out->library, symbols, HS_COUNT(symbols)));
+  HS_TRY(cuda_library_load(&cuda_cublas, path, &out->library));
+  HS_TRY(cuda_library_fill(&cuda_cublas, out->library, symbols, HS_COUNT(symbols)));
   HS_TRY(cublas_check(out->create(&out->handle), "starting cuBLAS"));
   if (out->version(out->handle, &version) != BLAS_OK) version = 0;
-  return cuda_library_check(&cublas, (size_t)version);
+  return cuda_library_check(&cuda_cublas, (size_t)version);
 }

@@ -10,7 +10,7 @@ static const char *const places[] = {
     "libcublasLt.so.12", "/usr/local/cuda/lib64/libcublasLt.so.12",
     "libcublasLt.so.11", "/usr/local/cuda/lib64/libcublasLt.so.11",
 };
-static const cuda_library cublaslt = {
+const cuda_library cuda_cublaslt = {
     "cuBLASLt",          "libcublas of NVIDIA's CUDA toolkit",
     "HLOSH_LIBCUBLASLT", places,
     HS_COUNT(places),    BLAS_OLDEST,
@@ -23,7 +23,7 @@ hs_status blas_check(blas_result r, const char *what) {
 #include "backends/gpu/cuda/cublaslt_errors.def"
 #undef BLAS_ERROR
   };
-  return cuda_library_status(&cublaslt, answers, HS_COUNT(answers), r, what);
+  return cuda_library_status(&cuda_cublaslt, answers, HS_COUNT(answers), r, what);
 }
 
 #define REQUIRED true
@@ -36,9 +36,9 @@ hs_status blas_open(const char *path, blas_api *out) {
 #undef BLAS_FN
   };
   size_t (*version)(void);
-  HS_TRY(cuda_library_load(&cublaslt, path, &out->library));
+  HS_TRY(cuda_library_load(&cuda_cublaslt, path, &out->library));
   *(void **)(void *)&version = dlsym(out->library, "cublasLtGetVersion");
   out->version = version ? version() : 0;
-  HS_TRY(cuda_library_check(&cublaslt, out->version));
-  return cuda_library_fill(&cublaslt, out->library, symbols, HS_COUNT(symbols));
+  HS_TRY(cuda_library_check(&cuda_cublaslt, out->version));
+  return cuda_library_fill(&cuda_cublaslt, out->library, symbols, HS_COUNT(symbols));
 }

@@ -6,7 +6,7 @@
 #include "backends/gpu/cuda/library.h"
 
 static const char *const places[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"};
-static const cuda_library cudnn = {
+const cuda_library cuda_cudnn = {
     "cuDNN",          "cuDNN 9 for the driver's CUDA",
     "HLOSH_LIBCUDNN", places,
     HS_COUNT(places), DNN_OLDEST,
@@ -19,7 +19,7 @@ hs_status dnn_check(dnn_result r, const char *what) {
 #include "backends/gpu/cuda/cudnn_errors.def"
 #undef DNN_ERROR
   };
-  return cuda_library_status(&cudnn, answers, HS_COUNT(answers), r, what);
+  return cuda_library_status(&cuda_cudnn, answers, HS_COUNT(answers), r, what);
 }
 
 hs_status dnn_open(const char *path, dnn_api *out) {
@@ -30,8 +30,8 @@ hs_status dnn_open(const char *path, dnn_api *out) {
 #undef DNN_FN
   };
   size_t (*version)(void);
-  HS_TRY(cuda_library_load(&cudnn, path, &out->library));
+  HS_TRY(cuda_library_load(&cuda_cudnn, path, &out->library));
   *(void **)(void *)&version = dlsym(out->library, "cudnnGetVersion");
-  HS_TRY(cuda_library_check(&cudnn, version ? version() : 0));
-  return cuda_library_fill(&cudnn, out->library, symbols, HS_COUNT(symbols));
+  HS_TRY(cuda_library_check(&cuda_cudnn, version ? version() : 0));
+  return cuda_library_fill(&cuda_cudnn, out->library, symbols, HS_COUNT(symbols));
 }

@@ -8,7 +8,7 @@ static const char *const places[] = {
     "libcufft.so.11", "/usr/local/cuda/lib64/libcufft.so.11",
     "libcufft.so.10", "/usr/local/cuda/lib64/libcufft.so.10",
 };
-static const cuda_library cufft = {
+const cuda_library cuda_cufft = {
     "cuFFT",          "libcufft of NVIDIA's CUDA toolkit",
     "HLOSH_LIBCUFFT", places,
     HS_COUNT(places), FFT_OLDEST,
@@ -21,7 +21,7 @@ hs_status fft_check(fft_result r, const char *what) {
 #include "backends/gpu/cuda/cufft_errors.def"
 #undef FFT_ERROR
   };
-  return cuda_library_status(&cufft, answers, HS_COUNT(answers), r, what);
+  return cuda_library_status(&cuda_cufft, answers, HS_COUNT(answers), r, what);
 }
 
 hs_status fft_open(const char *path, fft_api *out) {
@@ -32,8 +32,8 @@ hs_status fft_open(const char *path, fft_api *out) {
 #undef FFT_FN
   };
   int version = 0;
-  HS_TRY(cuda_library_load(&cufft, path, &out->library));
-  HS_TRY(cuda_library_fill(&cufft, out->library, symbols, HS_COUNT(symbols)));
+  HS_TRY(cuda_library_load(&cuda_cufft, path, &out->library));
+  HS_TRY(cuda_library_fill(&cuda_cufft, out->library, symbols, HS_COUNT(symbols)));
   if (out->version(&version) != FFT_OK) version = 0;
-  return cuda_library_check(&cufft, (size_t)version);
+  return cuda_library_check(&cuda_cufft, (size_t)version);
 }

@@ -9,7 +9,7 @@ static const char *const places[] = {
     "libcusolver.so.11",
     "/usr/local/cuda/lib64/libcusolver.so.11",
 };
-static const cuda_library cusolver = {
+const cuda_library cuda_cusolver = {
     "cuSOLVER",          "libcusolver of NVIDIA's CUDA toolkit",
     "HLOSH_LIBCUSOLVER", places,
     HS_COUNT(places),    SOLVER_OLDEST,
@@ -22,7 +22,7 @@ hs_status solver_check(solver_result r, const char *what) {
 #include "backends/gpu/cuda/cusolver_errors.def"
 #undef SOLVER_ERROR
   };
-  return cuda_library_status(&cusolver, answers, HS_COUNT(answers), r, what);
+  return cuda_library_status(&cuda_cusolver, answers, HS_COUNT(answers), r, what);
 }
 
 hs_status solver_open(const char *path, solver_api *out) {
@@ -33,8 +33,8 @@ hs_status solver_open(const char *path, solver_api *out) {
 #undef SOLVER_FN
   };
   int version = 0;
-  HS_TRY(cuda_library_load(&cusolver, path, &out->library));
-  HS_TRY(cuda_library_fill(&cusolver, out->library, symbols, HS_COUNT(symbols)));
+  HS_TRY(cuda_library_load(&cuda_cusolver, path, &out->library));
+  HS_TRY(cuda_library_fill(&cuda_cusolver, out->library, symbols, HS_COUNT(symbols)));
   if (out->version(&version) != SOLVER_OK) version = 0;
-  return cuda_library_check(&cusolver, (size_t)version);
+  return cuda_library_check(&cuda_cusolver, (size_t)version);
 }

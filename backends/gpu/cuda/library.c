@@ -7,8 +7,41 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+const cuda_library *const cuda_libraries[CUDA_LIBRARIES] = {
+    &cuda_cublas, &cuda_cublaslt, &cuda_cudnn, &cuda_cufft, &cuda_cusolver};
 
 #define WITHOUT "`set gpu.libraries off` does without"
+
+static bool is_in(const char *folder, size_t n, const char *name) {
+  char *path = hs_format("%.*s/%s", (int)n, folder, name);
+  bool is = n && access(path, R_OK) == 0;
+  hs_free(path);
+  return is;
+}
+
+static bool is_anywhere(const char *name) {
+  static const char *const folders[] = {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                                        "/usr/lib64", "/usr/lib", "/usr/local/lib"};
+  for (const char *p = getenv("LD_LIBRARY_PATH"); p && *p;) {
+    size_t n = strcspn(p, ":");
+    if (is_in(p, n, name)) return true;
+    p += n + (p[n] == ':');
+  }
+  for (size_t k = 0; k < HS_COUNT(folders); k++)
+    if (is_in(folders[k], strlen(folders[k]), name)) return true;
+  return false;
+}
+
+bool cuda_library_present(const cuda_library *l) {
+  const char *own = getenv(l->variable);
+  if (own && *own) return access(own, R_OK) == 0;
+  for (size_t k = 0; k < l->nplaces; k++)
+    if (*l->places[k] == '/' ? access(l->places[k], R_OK) == 0 : is_anywhere(l->places[k]))
+      return true;
+  return false;
+}
 
 hs_status cuda_library_load(const cuda_library *l, const char *path, void **out) {
   hs_buf looked = {0};

@@ -16,6 +16,14 @@ typedef struct cuda_library {
   const char *releases;    // the same in words: "CUDA 11.4 to 13"
 } cuda_library;
 
+// Those that are known, sorted by name.
+enum { CUDA_LIBRARIES = 5 };
+extern const cuda_library cuda_cublas, cuda_cublaslt, cuda_cudnn, cuda_cufft, cuda_cusolver;
+extern const cuda_library *const cuda_libraries[CUDA_LIBRARIES];
+
+// Whether one of its files is where the variable, the loader's path or the usual folders have it,
+// without loading it.
+bool cuda_library_present(const cuda_library *);
 // path NULL: the file that the variable names, else the first of its places. E_NOT_BUILT says what
 // was looked for. A library stays loaded.
 hs_status cuda_library_load(const cuda_library *, const char *path, void **out);

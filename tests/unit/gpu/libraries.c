@@ -2,6 +2,7 @@
 // what they are told the matrices are, results in runs that are launched one by one and recorded
 // ones, libraries that are missing, refuse or fail. tests/cuda_headers.sh has the numbers.
 #include "backends/gpu/library.h"
+#include "backends/gpu/cuda/library.h"
 
 #include "tests/unit/gpu/library.h"
 
@@ -206,6 +207,25 @@ static void choices(void **st) {
   falls_back(LARGE, "failing", BACKEND_LIBRARIES_ON, "cuBLASLt error 13 (EXECUTION_FAILED)");
 }
 
+// What `doctor` says of libraries, without loading one.
+static void present(void **st) {
+  (void)st;
+  const backend *gpu = backend_find("gpu");
+  hs_buf text = {0}, fix = {0};
+  for (u32 k = 0; k < CUDA_LIBRARIES; k++)
+    setenv(cuda_libraries[k]->variable, plugin_fake_cublaslt("ok"), 1);
+  assert_true(gpu->extras(&text, &fix));
+  assert_string_equal(hs_buf_cstr(&text), "cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER");
+  setenv("HLOSH_LIBCUDNN", "/nowhere", 1);
+  text.n = 0;
+  assert_false(cuda_library_present(&cuda_cudnn));
+  assert_false(gpu->extras(&text, &fix));
+  assert_non_null(strstr(hs_buf_cstr(&text), "cuBLASLt, cuFFT, cuSOLVER; not found: cuDNN"));
+  for (u32 k = 0; k < CUDA_LIBRARIES; k++) unsetenv(cuda_libraries[k]->variable);
+  hs_buf_free(&text);
+  hs_buf_free(&fix);
+}
+
 static void faults(void **st) {
   (void)st;
   static const struct {
@@ -277,6 +297,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(layouts),
       cmocka_unit_test(program),
       cmocka_unit_test(choices),
+      cmocka_unit_test(present),
       cmocka_unit_test_teardown(faults, remove_folder),
       cmocka_unit_test(installed),
   };
