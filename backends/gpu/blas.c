@@ -5,8 +5,8 @@
 // is a scratch block of the step like any other. When the program is on the device, the library's
 // heuristic names a few algorithms for each dot, and they are timed there, on the program's own
 // memory filled with numbers; unless libraries are insisted on, our kernel is timed with them, and
-// the fastest is kept. Equal products share one choice. Afterwards a dot is one call that enqueues
-// kernels, in a recorded sequence too.
+// the fastest is kept. Equal products of the session's programs share one choice. Afterwards a dot
+// is one call that enqueues kernels, in a recorded sequence too.
 //
 // What the library refuses is our kernel's: the reason stands in `dump schedule`.
 #include "backends/gpu/library.h"
@@ -22,10 +22,21 @@ enum {
 };
 #define MOST_WORKSPACE ((i64)32 << 20)  // what NVIDIA advises from Hopper on
 
+// What was chosen for a product: as long as the library is open, no other program times it again.
+typedef struct found {
+  gpu_product p;
+  backend_libraries libraries;
+  blas_algorithm algorithm;
+  size_t workspace;
+  bool chosen;
+  char text[64], note[200];
+} found;
+
 typedef struct gpu_blas {
   gpu_library l;
   blas_api api;
   blas_handle *handle;
+  HS_VEC(found) found;
 } gpu_blas;
 
 typedef struct blas_call {
@@ -204,12 +215,11 @@ static void name_choice(blas_call *c, const char *of, u32 tried, double ms, doub
 }
 
 // Times the candidates. An algorithm that fails is left out, unless the device went with it.
-static hs_status choose(gpu_program *g, const cpu_step *s, blas_call *c) {
+static hs_status choose(gpu_program *g, const cpu_step *s, size_t room, blas_call *c) {
   blas_choice x[TRIED];
   int n = 0;
   double ours = -1, best = -1;
   u32 tried = 0;
-  size_t room = s->scratch_slot == CPU_NONE ? 0 : g->p->slots.v[s->scratch_slot].bytes;
   HS_TRY(describe(c));
   HS_TRY(ask(c, room, x, &n));
   hs_status last = HS_GOOD;
@@ -247,26 +257,42 @@ static bool is_same(const gpu_product *a, const gpu_product *b) {
          a->compute == b->compute && a->scale == b->scale;
 }
 
-// What an earlier call of the program found for an equal product.
-static bool choose_as_before(gpu_program *g, u32 kernel, blas_call *c) {
-  for (u32 k = 0; k < kernel; k++) {
-    const gpu_call *x = g->kernels[k].call;
-    const blas_call *o = x && x->kind == &products ? (const blas_call *)x : NULL;
-    if (!o || !is_same(&o->p, &c->p) || !*o->call.note) continue;
-    c->algorithm = o->algorithm, c->workspace = o->workspace, c->call.chosen = o->call.chosen;
-    memcpy(c->call.text, o->call.text, sizeof c->call.text);
-    memcpy(c->call.note, o->call.note, sizeof c->call.note);
+// What was found for an equal product since the library was opened, in this program or another one.
+static bool choose_as_before(const gpu_blas *b, backend_libraries libraries, size_t room,
+                             blas_call *c) {
+  for (size_t k = 0; k < b->found.n; k++) {
+    const found *o = &b->found.v[k];
+    if (!is_same(&o->p, &c->p) || o->libraries != libraries || o->workspace > room) continue;
+    c->algorithm = o->algorithm, c->workspace = o->workspace, c->call.chosen = o->chosen;
+    memcpy(c->call.text, o->text, sizeof c->call.text);
+    memcpy(c->call.note, o->note, sizeof c->call.note);
+    size_t n = strlen(c->call.note);
+    (void)snprintf(c->call.note + n, sizeof c->call.note - n, ", found before");
     return true;
   }
   return false;
 }
 
+static void remember(gpu_blas *b, backend_libraries libraries, const blas_call *c) {
+  found f = {.p = c->p,
+             .libraries = libraries,
+             .algorithm = c->algorithm,
+             .workspace = c->workspace,
+             .chosen = c->call.chosen};
+  memcpy(f.text, c->call.text, sizeof f.text);
+  memcpy(f.note, c->call.note, sizeof f.note);
+  hs_vec_push(&b->found, f);
+}
+
 static hs_status prepare(gpu_program *g, u32 kernel, blas_call *c) {
+  gpu_blas *b = (gpu_blas *)g->dev->library[GPU_CUBLASLT];
   const cpu_step *s = g->p->kernels.v[kernel];
+  size_t room = s->scratch_slot == CPU_NONE ? 0 : g->p->slots.v[s->scratch_slot].bytes;
   for (u32 k = 0; k < s->nin; k++)
     HS_REQUIRE(g->p->values.v[s->vals[k]].slot != g->p->values.v[s->vals[s->nin]].slot);
-  bool before = choose_as_before(g, kernel, c);
-  hs_status st = before ? c->call.chosen ? describe(c) : HS_GOOD : choose(g, s, c);
+  bool before = choose_as_before(b, g->libraries, room, c);
+  hs_status st = before ? c->call.chosen ? describe(c) : HS_GOOD : choose(g, s, room, c);
+  if (hs_ok(st) && !before) remember(b, g->libraries, c);
   if (hs_ok(st) || g->dev->failed) return st;
   c->call.chosen = false;
   (void)snprintf(c->call.note, sizeof c->call.note, "our kernel: %s", st.err->message);

@@ -207,6 +207,43 @@ static void choices(void **st) {
   falls_back(LARGE, "failing", BACKEND_LIBRARIES_ON, "cuBLASLt error 13 (EXECUTION_FAILED)");
 }
 
+static void schedule_of(const char *text, const backend_options *o, hs_buf *out) {
+  const backend *gpu = backend_find("gpu");
+  hlo_module *m = parse(text);
+  backend_exe *e = NULL;
+  explain(gpu->compile(m, o, &e));
+  explain(gpu->dump(e, "schedule", out));
+  gpu->release(e);
+  hlo_module_free(m);
+}
+
+// A choice stands for equal products of later programs, where libraries are asked for alike.
+static void remembered(void **st) {
+  (void)st;
+  backend_context *own = backend_context_new();
+  setenv("HLOSH_LIBCUBLASLT", plugin_fake_cublaslt("ok"), 1);
+  backend_options o = {.context = own,
+                       .deadline_s = 120,
+                       .driver = plugin_fake_cuda("ok"),
+                       .libraries = BACKEND_LIBRARIES_ON};
+  hs_buf first = {0}, again = {0}, other = {0}, automatic = {0};
+  schedule_of(LARGE, &o, &first);
+  schedule_of(LARGE, &o, &again);
+  schedule_of(DOT("f32[128,64]", "f32[64,128]", "f32[128,128]", PLAIN), &o, &other);
+  o.libraries = BACKEND_LIBRARIES_AUTO;
+  schedule_of(LARGE, &o, &automatic);
+  assert_null(strstr(hs_buf_cstr(&first), "found before"));
+  assert_non_null(strstr(hs_buf_cstr(&again), "the best of 3, found before"));
+  assert_null(strstr(hs_buf_cstr(&other), "found before"));
+  assert_null(strstr(hs_buf_cstr(&automatic), "found before"));
+  hs_buf_free(&first);
+  hs_buf_free(&again);
+  hs_buf_free(&other);
+  hs_buf_free(&automatic);
+  backend_context_free(own);
+  unsetenv("HLOSH_LIBCUBLASLT");
+}
+
 // What `doctor` says of libraries, without loading one.
 static void present(void **st) {
   (void)st;
@@ -297,6 +334,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(layouts),
       cmocka_unit_test(program),
       cmocka_unit_test(choices),
+      cmocka_unit_test(remembered),
       cmocka_unit_test(present),
       cmocka_unit_test_teardown(faults, remove_folder),
       cmocka_unit_test(installed),
