@@ -35,6 +35,7 @@ typedef struct fourier_call {
   fft_plan plan;
   bool planned;
   i64 work_at;  // in the scratch block, behind the copy
+  size_t work_bytes;
 } fourier_call;
 
 static hs_status open_fourier(gpu_library *l) { return fft_open(NULL, &((gpu_fourier *)l)->api); }
@@ -160,12 +161,12 @@ static hs_status run_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
   return execute(c, in, out);
 }
 
-// Scratch blocks stay where they are, whatever buffers loops exchange.
+// Scratch blocks stay where they are, whatever buffers loops exchange. A plan that needs no memory
+// is told so.
 static hs_status ready_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
   const fourier_call *c = (const fourier_call *)x;
-  if (s->scratch_slot == CPU_NONE) return HS_GOOD;
-  return fft_check(c->fourier->api.work(c->plan, g->addr[s->scratch_slot] + (cuda_ptr)c->work_at),
-                   "memory of a transform");
+  cuda_ptr at = c->work_bytes ? g->addr[s->scratch_slot] + (cuda_ptr)c->work_at : 0;
+  return fft_check(c->fourier->api.work(c->plan, at), "memory of a transform");
 }
 
 static void print_call(const gpu_call *x, hs_buf *out) {
@@ -188,6 +189,7 @@ static hs_status make(gpu_program *g, const hlo_instr *i, fourier_call *c, i64 *
   HS_TRY(plan(g, c, &work));
   i64 in_bytes = hlo_shape_bytes(hlo_operand(i, 0)->shape);
   c->work_at = c->t.inverse && !is_in_place(&c->t) ? gpu_aligned(in_bytes) : 0;
+  c->work_bytes = work;
   *scratch = c->work_at + (i64)work;
   const emit_gpu_kernel *division = NULL;
   if (c->t.inverse) HS_TRY(add_division(g, i, &c->t, &division));

@@ -55,6 +55,14 @@ static void types(void **st) {
              "g: 3 of 7: cuFFT");
 }
 
+static void without_workspace(void **st) {
+  (void)st;
+  outcome o = run_with(FFT("f32[3,8]", "c64[3,5]", "RFFT", "8"), "nowork", BACKEND_LIBRARIES_ON);
+  explain(o.s);
+  assert_string_equal(o.kind, "cuFFT");
+  outcome_free(&o);
+}
+
 static void ranks(void **st) {
   (void)st;
   goes_there(FFT("c64[2,3,4]", "c64[2,3,4]", "FFT", "3,4"), "y: 2 of 3 x 4: cuFFT");
@@ -137,6 +145,7 @@ static void installed(void **st) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(types, make_folder),
+      cmocka_unit_test(without_workspace),
       cmocka_unit_test(ranks),
       cmocka_unit_test(program),
       cmocka_unit_test(left_to_the_host),
