@@ -25,12 +25,6 @@ enum {
 };
 #define MOST_WORKSPACE ((i64)64 << 20)
 
-typedef struct gpu_dnn {
-  gpu_library l;
-  dnn_api api;
-  dnn_handle *handle;
-} gpu_dnn;
-
 typedef struct tensor {
   i64 dims[MOST_RANK], strides[MOST_RANK];
 } tensor;
@@ -42,6 +36,23 @@ typedef struct window {
   i64 stride[MOST_SPATIAL], dilation[MOST_SPATIAL], before[MOST_SPATIAL], after[MOST_SPATIAL];
   bool reversed;
 } window;
+
+// What was chosen for a convolution: as long as the library is open, no other program times it
+// again.
+typedef struct found {
+  window w;
+  backend_libraries libraries;
+  i64 engine, workspace;
+  bool chosen;
+  char text[64], note[200];
+} found;
+
+typedef struct gpu_dnn {
+  gpu_library l;
+  dnn_api api;
+  dnn_handle *handle;
+  HS_VEC(found) found;
+} gpu_dnn;
 
 enum { TENSORS = 3, DESCS = 6 };  // x, w, y; convolution, operation, graph
 typedef struct window_call {
@@ -319,11 +330,39 @@ static hs_status ask(const window_call *c, dnn_desc **heuristic, dnn_desc **conf
                    "its heuristic");
 }
 
+static bool is_same(const window *a, const window *b) {
+#define SAME(field) (memcmp(&a->field, &b->field, sizeof a->field) == 0)
+  return SAME(type) && SAME(compute) && SAME(spatial) && SAME(reversed) && SAME(x) && SAME(w) &&
+         SAME(y) && SAME(stride) && SAME(dilation) && SAME(before) && SAME(after);
+#undef SAME
+}
+
+static const found *find_before(const gpu_dnn *x, backend_libraries libraries, i64 room,
+                                const window *w) {
+  for (size_t k = 0; k < x->found.n; k++)
+    if (is_same(&x->found.v[k].w, w) && x->found.v[k].libraries == libraries &&
+        x->found.v[k].workspace <= room)
+      return &x->found.v[k];
+  return NULL;
+}
+
+static void remember(gpu_dnn *x, backend_libraries libraries, i64 engine, const window_call *c) {
+  found f = {.w = c->w,
+             .libraries = libraries,
+             .engine = engine,
+             .workspace = c->workspace,
+             .chosen = c->call.chosen};
+  memcpy(f.text, c->call.text, sizeof f.text);
+  memcpy(f.note, c->call.note, sizeof f.note);
+  hs_vec_push(&x->found, f);
+}
+
 typedef struct race {
   u32 tried;
   double best;
   i64 engine;
   hs_status last;
+  const found *before;  // its engine alone is planned, and not timed; NULL: all are
 } race;
 
 // An engine that fails is left out, unless the device goes with it.
@@ -332,10 +371,10 @@ static hs_status enter(gpu_program *g, const cpu_step *s, window_call *c, dnn_de
   i64 engine = engine_of(c, config), workspace = 0;
   dnn_desc *plan = NULL;
   double ms = 0;
-  if (engine < 0) return HS_GOOD;
+  if (engine < 0 || (r->before && engine != r->before->engine)) return HS_GOOD;
   hs_status st = plan_of(c, config, &plan, &workspace);
   bool fits = hs_ok(st) && workspace <= room;
-  if (fits) st = gpu_library_time(g, s, run_plan, &(trial){c, plan, workspace}, &ms);
+  if (fits && !r->before) st = gpu_library_time(g, s, run_plan, &(trial){c, plan, workspace}, &ms);
   r->tried += fits && hs_ok(st);
   if (fits && hs_ok(st) && (!c->plan || ms < r->best)) {
     drop(&c->dnn->api, &c->plan);
@@ -350,23 +389,42 @@ static hs_status enter(gpu_program *g, const cpu_step *s, window_call *c, dnn_de
   return HS_GOOD;
 }
 
-static hs_status choose(gpu_program *g, const cpu_step *s, window_call *c) {
+static hs_status plan_best(gpu_program *g, const cpu_step *s, window_call *c, i64 room, race *r) {
   dnn_desc *heuristic = NULL, *configs[ASKED] = {0};
-  i64 n = 0, room = s->scratch_slot == CPU_NONE ? 0 : (i64)g->p->slots.v[s->scratch_slot].bytes;
-  race r = {.last = HS_GOOD};
-  double ours = -1;
+  i64 n = 0;
   hs_status st = describe(c);
   if (hs_ok(st)) st = ask(c, &heuristic, configs, &n);
-  for (i64 k = 0; k < HS_MIN(n, (i64)ASKED) && r.tried < TRIED && hs_ok(st); k++)
-    st = enter(g, s, c, configs[k], room, &r);
+  for (i64 k = 0; k < HS_MIN(n, (i64)ASKED) && r->tried < TRIED && hs_ok(st); k++)
+    st = enter(g, s, c, configs[k], room, r);
   for (u32 k = 0; k < ASKED; k++) drop(&c->dnn->api, &configs[k]);
   drop(&c->dnn->api, &heuristic);
   if (hs_ok(st) && !c->plan)
-    st = hs_ok(r.last) ? dnn_check(DNN_NOT_SUPPORTED, "its engines") : r.last;
-  else hs_status_drop(r.last);
-  if (hs_ok(st) && g->libraries == BACKEND_LIBRARIES_AUTO)
-    st = gpu_library_time(g, s, NULL, NULL, &ours);
-  HS_TRY(st);
+    return hs_ok(r->last) ? dnn_check(DNN_NOT_SUPPORTED, "its engines") : r->last;
+  hs_status_drop(r->last);
+  return st;
+}
+
+static hs_status choose_as_before(gpu_program *g, const cpu_step *s, window_call *c, i64 room,
+                                  const found *f) {
+  race r = {.last = HS_GOOD, .before = f};
+  memcpy(c->call.text, f->text, sizeof c->call.text);
+  memcpy(c->call.note, f->note, sizeof c->call.note);
+  size_t n = strlen(c->call.note);
+  (void)snprintf(c->call.note + n, sizeof c->call.note - n, ", found before");
+  if (f->chosen) HS_TRY(plan_best(g, s, c, room, &r));
+  c->call.chosen = f->chosen;
+  return HS_GOOD;
+}
+
+static hs_status choose(gpu_program *g, const cpu_step *s, window_call *c) {
+  gpu_dnn *x = (gpu_dnn *)g->dev->library[GPU_CUDNN];
+  i64 room = s->scratch_slot == CPU_NONE ? 0 : (i64)g->p->slots.v[s->scratch_slot].bytes;
+  const found *f = find_before(x, g->libraries, room, &c->w);
+  if (f) return choose_as_before(g, s, c, room, f);
+  race r = {.last = HS_GOOD};
+  double ours = -1;
+  HS_TRY(plan_best(g, s, c, room, &r));
+  if (g->libraries == BACKEND_LIBRARIES_AUTO) HS_TRY(gpu_library_time(g, s, NULL, NULL, &ours));
   gpu_call *call = &c->call;
   call->chosen = ours < 0 || r.best <= ours;
   (void)snprintf(call->text, sizeof call->text, "cuDNN engine %lld", (long long)r.engine);
@@ -376,6 +434,7 @@ static hs_status choose(gpu_program *g, const cpu_step *s, window_call *c) {
                     (long long)c->workspace, r.best, r.tried);
   if (ours >= 0)
     (void)snprintf(call->note + at, sizeof call->note - (size_t)at, "; our kernel %.4g ms", ours);
+  remember(x, g->libraries, r.engine, c);
   return HS_GOOD;
 }
 

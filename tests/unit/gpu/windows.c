@@ -95,6 +95,26 @@ static void choices(void **st) {
   expect(LARGE, "failing", BACKEND_LIBRARIES_ON, NULL, "cuDNN error 5000 (EXECUTION_FAILED)");
 }
 
+// Equal convolutions share a choice, others do not.
+static void remembered(void **st) {
+  (void)st;
+  outcome o =
+      run_with(MODULE("ENTRY e { x = f32[1,2,5,6] parameter(0)\n w = f32[3,2,3,3] parameter(1)\n"
+                      " v = f32[3,2,3,3] parameter(2)\n"
+                      " y = f32[1,3,3,4] convolution(x, w), window={size=3x3}, " NCHW
+                      "\n z = f32[1,3,3,4] convolution(x, v), window={size=3x3}, " NCHW
+                      "\n u = f32[1,3,5,6] convolution(x, v), window={size=3x3 pad=1_1x1_1}, " NCHW
+                      "\n ROOT t = (f32[1,3,3,4], f32[1,3,3,4], f32[1,3,5,6]) tuple(y, z, u) }"),
+               "ok", BACKEND_LIBRARIES_ON);
+  explain(o.s);
+  const char *all = hs_buf_cstr(&o.schedule), *y = strstr(all, "y: of "),
+             *z = strstr(all, "z: of "), *u = strstr(all, "u: of "),
+             *again = strstr(all, ", found before\n");
+  if (!y || !z || !u || again < z || again > u || strstr(again + 1, "found before"))
+    fail_msg("%s", all);
+  outcome_free(&o);
+}
+
 static void faults(void **st) {
   (void)st;
   static const struct {
@@ -154,6 +174,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(shapes),
       cmocka_unit_test(refused),
       cmocka_unit_test(choices),
+      cmocka_unit_test(remembered),
       cmocka_unit_test_teardown(faults, remove_folder),
       cmocka_unit_test(installed),
   };
