@@ -71,7 +71,7 @@ hs_status build_check_name(const char *name) {
                            name);
   if (hlo_dtype_find(hs_str_of(name)) == HLO_DT_INVALID) return HS_GOOD;
   return hs_with_note(hs_fail_subject(HS_E_NAME, name, "illegal name: %s is an element type", name),
-                      "%s_ is none", name);
+                      "%s_ can be one", name);
 }
 
 hs_status cmd_param(repl_cmd *c) {
@@ -131,8 +131,7 @@ static hs_status define(builder *b, const char *from, size_t n, hlo_instr **out)
   b->p = from + rest;
   b->end = from + n;
   HS_TRY(build_expression(b, out));
-  if (b->p < b->end)
-    return build_error(b, HS_E_SYNTAX, b->p, "the expression ends before '%c'", *b->p);
+  if (b->p < b->end) return build_ended(b);
   b->end = end;
   bool made = false;
   for (size_t k = 0; k < b->made.n; k++) made |= b->made.v[k] == *out;
@@ -231,8 +230,7 @@ hs_status cmd_root(repl_cmd *c) {
     s = repl_arg_instr(c, 0, &i);
   } else if (!i) {
     s = build_expression(&b, &i);
-    if (hs_ok(s) && b.p < b.end)
-      s = build_error(&b, HS_E_SYNTAX, b.p, "the expression ends before '%c'", *b.p);
+    if (hs_ok(s) && b.p < b.end) s = build_ended(&b);
   }
   if (hs_ok(s)) {
     if (i->parent != c->m->entry && !c->mod->building)
@@ -348,8 +346,7 @@ hs_status cmd_reducer(repl_cmd *c) {
   if (hs_ok(s)) s = read_parameters(&b, hlo_shape_scalar(c->s->ctx, HLO_F32));
   if (hs_ok(s)) s = expect(&b, '=', "before the expression");
   if (hs_ok(s)) s = build_expression(&b, &root);
-  if (hs_ok(s) && b.p < b.end)
-    s = build_error(&b, HS_E_SYNTAX, b.p, "the expression ends before '%c'", *b.p);
+  if (hs_ok(s) && b.p < b.end) s = build_ended(&b);
   if (hs_ok(s)) {
     hlo_set_root(b.comp, root);
     s = hlo_verify_computation(b.comp, NULL);

@@ -85,6 +85,8 @@ hlo_instr *build_find(const builder *, const char *name);
 // An error at a place of the text.
 hs_status build_error(const builder *, hs_code, const char *at, const char *fmt, ...)
     HS_PRINTF(4, 5);
+// What follows at b->p is no part of the expression before it; says how it is written here.
+hs_status build_ended(const builder *);
 // The error at a place of this builder's text instead of its own.
 hs_status build_at(const builder *, hs_status, const char *at);
 

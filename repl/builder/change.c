@@ -132,8 +132,7 @@ hs_status cmd_replace(repl_cmd *c) {
   builder b = build_on(c, old->parent, text, strlen(text));
   b.p = text + rest;
   hs_status s = build_expression(&b, &now);
-  if (hs_ok(s) && b.p < b.end)
-    s = build_error(&b, HS_E_SYNTAX, b.p, "the expression ends before '%c'", *b.p);
+  if (hs_ok(s) && b.p < b.end) s = build_ended(&b);
   if (hs_ok(s) && now == old)
     s = hs_fail(HS_E_USAGE, "replace: %s is %s already", old->name, old->name);
   if (hs_ok(s)) s = repl_still_invalid(c, put_in_place(&b, old, now));

@@ -657,11 +657,28 @@ static hs_status read_comparison(builder *b, build_value *out) {
   return HS_GOOD;
 }
 
+hs_status build_ended(const builder *b) {
+  // What other languages have there, and how it is said here.
+  static const struct {
+    char sign;
+    const char *here;
+  } signs[] = {
+      {'[', "t{0} is an element of a tuple, slice(x, slice={[0:8]}) a part of an array"},
+      {'@', "dot(a, b, lhs_contracting_dims={1}, rhs_contracting_dims={0}) multiplies matrices"},
+      {'%', "rem(a, b) is the remainder"},
+      {'&', "and(a, b) is the operation"},
+      {'|', "or(a, b) is the operation"},
+      {'?', "select(condition, a, b) chooses"}};
+  hs_status s = build_error(b, HS_E_SYNTAX, b->p, "the expression ends before '%c'", *b->p);
+  for (size_t k = 0; k < HS_COUNT(signs); k++)
+    if (*b->p == signs[k].sign) return hs_with_note(s, "%s", signs[k].here);
+  return hs_with_note(s, "help building lists what can stand in one");
+}
+
 hs_status build_expression(builder *b, hlo_instr **out) {
   build_value v = {0};
   HS_TRY(read_comparison(b, &v));
   char next = peek(b);
-  if (next && !strchr(";\n}", next))
-    return build_error(b, HS_E_SYNTAX, b->p, "the expression ends before '%c'", next);
+  if (next && !strchr(";\n}", next)) return build_ended(b);
   return build_settle(b, &v, out);
 }
