@@ -116,6 +116,7 @@ static const hlo_instr *real(const walk *w, const hlo_instr *i) {
     bool whole = i->opcode == HLO_TUPLE && i->noperands > 0;
     for (u32 k = 0; whole && k < i->noperands; k++) {
       const hlo_instr *e = hlo_operand(i, k);
+      if (e->opcode == HLO_TUPLE) e = real(w, e);  // itself an element, put together
       whole = e->opcode == HLO_GET_TUPLE_ELEMENT && hlo_attr_int(e, HLO_ATTR_INDEX, 0) == k &&
               (!from || from == hlo_operand(e, 0));
       if (whole) from = hlo_operand(e, 0);

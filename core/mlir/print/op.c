@@ -285,6 +285,24 @@ static bool composite(mlir_printer *P, const hlo_instr *i, print_op *o) {
 }
 
 // ---- queues -------------------------------------------------------------------------------------
+// The elements of the data are results, before the token.
+static bool infeed(mlir_printer *P, const hlo_instr *i, print_op *o) {
+  const hlo_shape *data = i->shape->elems[0];
+  hs_str config = hlo_attr_str(i, HLO_ATTR_INFEED_CONFIG);
+  if (!hlo_shape_is_tuple(data)) return print_fail(P, i, "a value that is no tuple");
+  for (u32 k = 0; k < data->nelems; k++)
+    if (hlo_shape_is_tuple(data->elems[k])) return print_fail(P, i, "a tuple in a tuple");
+  o->nresults = data->nelems + 1;
+  o->results = HS_NEW_ARRAY(&P->arena, const hlo_shape *, o->nresults);
+  for (u32 k = 0; k < data->nelems; k++) o->results[k] = data->elems[k];
+  o->results[data->nelems] = i->shape->elems[1];
+  if (config.n) {
+    put(o, "infeed_config");
+    print_string(&o->props, config);
+  }
+  return true;
+}
+
 static bool outfeed(mlir_printer *P, const hlo_instr *i, print_op *o) {
   const hlo_instr *data = hlo_operand(i, 0);
   hs_str config = hlo_attr_str(i, HLO_ATTR_OUTFEED_CONFIG);
@@ -477,7 +495,7 @@ bool print_special(mlir_printer *P, const hlo_instr *i, const mlir_row *row, pri
   case HLO_CUSTOM_CALL: return *done = true, custom_call(P, i, o);
   case HLO_OUTFEED: return outfeed(P, i, o);
   case HLO_SCAN: return scan(P, i, o);
-  case HLO_INFEED:
+  case HLO_INFEED: return infeed(P, i, o);
   case HLO_DYNAMIC_RESHAPE: return print_fail(P, i, "its form");
   default: return true;
   }

@@ -38,22 +38,27 @@ static const char *fresh(mlir_printer *P) { return text(P, "%%$%s%u", "", P->fre
 
 static print_value *value_of(mlir_printer *P, const hlo_instr *i) { return &P->values[i->id]; }
 
-const char *print_one(mlir_printer *P, const hlo_instr *i) {
-  print_value *v = value_of(P, i);
-  if (v->one) return v->one;
-  const char *name = v->one = fresh(P);
+static const char *print_tuple(mlir_printer *P, const hlo_instr *i, const print_value *v,
+                               const hlo_shape *shape) {
+  const char *name = fresh(P);
   print_indent(P);
   hs_buf_printf(P->b, "%s = \"stablehlo.tuple\"(", name);
   for (u32 k = 0; k < v->n; k++) hs_buf_printf(P->b, "%s%s", k ? ", " : "", v->parts[k]);
   hs_buf_puts(P->b, ") : (");
   for (u32 k = 0; k < v->n; k++) {
     if (k) hs_buf_puts(P->b, ", ");
-    (void)print_type(P, i, i->shape->elems[k]);
+    (void)print_type(P, i, shape->elems[k]);
   }
   hs_buf_puts(P->b, ") -> ");
-  (void)print_type(P, i, i->shape);
+  (void)print_type(P, i, shape);
   hs_buf_putc(P->b, '\n');
   return name;
+}
+
+const char *print_one(mlir_printer *P, const hlo_instr *i) {
+  print_value *v = value_of(P, i);
+  if (!v->one) v->one = print_tuple(P, i, v, i->shape);
+  return v->one;
 }
 
 const char *print_part(mlir_printer *P, const hlo_instr *i, u32 k) {
@@ -85,6 +90,15 @@ static void name_results(mlir_printer *P, const hlo_instr *i, bool open, u32 n) 
   }
   v->parts = HS_NEW_ARRAY(&P->arena, const char *, n + 1);
   for (u32 k = 0; k < n; k++) v->parts[k] = text(P, n == 1 ? "%%%s" : "%%%s#%u", i->name, k);
+}
+
+// What an infeed takes is a tuple beside a token.
+static void pack_results(mlir_printer *P, const hlo_instr *i) {
+  print_value *v = value_of(P, i), data = {.open = true, .n = v->n - 1, .parts = v->parts};
+  const char **pair = HS_NEW_ARRAY(&P->arena, const char *, 2);
+  pair[0] = print_tuple(P, i, &data, i->shape->elems[0]);
+  pair[1] = v->parts[v->n - 1];
+  *v = (print_value){.open = true, .n = 2, .parts = pair};
 }
 
 // ---- regions ------------------------------------------------------------------------------------
@@ -330,6 +344,7 @@ static bool print_instr(mlir_printer *P, const hlo_instr *i) {
   ok = ok && print_assembled(P, i, &o);
   hs_buf_free(&o.props);
   name_results(P, i, open, o.nresults);
+  if (ok && i->opcode == HLO_INFEED) pack_results(P, i);
   return ok && hs_ok(P->err);
 }
 

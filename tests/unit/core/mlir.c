@@ -428,6 +428,51 @@ static void test_print(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// What is fed in is a tuple beside a token: printed as results, and a tuple where it is needed.
+static void test_print_infeed(void **state) {
+  (void)state;
+  static const struct {
+    const char *type, *printed;  // NULL: refused
+  } rows[] = {
+      {"(f32[2], s32[])",
+       "    %i:3 = \"stablehlo.infeed\"(%t) <{infeed_config = \"c\"}> : (!stablehlo.token) -> "
+       "(tensor<2xf32>, tensor<i32>, !stablehlo.token)\n"
+       "    %$0 = \"stablehlo.tuple\"(%i#0, %i#1) : (tensor<2xf32>, tensor<i32>) -> "
+       "tuple<tensor<2xf32>, tensor<i32>>\n"},
+      {"()", "    %i = \"stablehlo.infeed\"(%t) <{infeed_config = \"c\"}> : (!stablehlo.token) -> "
+             "(!stablehlo.token)\n    %$0 = \"stablehlo.tuple\"() : () -> tuple<>\n"},
+      {"f32[2]", NULL},
+      {"(f32[2], (s32[]))", NULL},
+  };
+  for (size_t k = 0; k < HS_COUNT(rows); k++) {
+    hlo_ctx *ctx = hlo_ctx_new();
+    hlo_module *m = NULL, *again = NULL;
+    hs_buf b = {0};
+    const hlo_parse_options o = {.as_written = true};
+    char *text = hs_format("HloModule m\nENTRY e { t = token[] after-all()\n"
+                           " i = (%s, token[]) infeed(t), infeed_config=\"c\"\n"
+                           " ROOT d = %s get-tuple-element(i), index=0 }\n",
+                           rows[k].type, rows[k].type);
+    assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
+    hs_status s = hlo_mlir_print(m, &b);
+    assert_int_equal(hs_ok(s), rows[k].printed != NULL);
+    if (rows[k].printed) {
+      assert_non_null(strstr(hs_buf_cstr(&b), rows[k].printed));
+      assert_true(hs_ok(hlo_mlir_read(ctx, b.p, b.n, &o, &again)));
+      assert_true(hs_ok(hlo_verify(again, NULL)));
+      assert_int_equal(again->nops[HLO_INFEED], 1);
+    } else {
+      assert_string_equal(hs_code_text(s.err->code), "E0112");
+      hs_status_drop(s);
+    }
+    hs_buf_free(&b);
+    hs_free(text);
+    hlo_module_free(m);
+    hlo_module_free(again);
+    hlo_ctx_free(ctx);
+  }
+}
+
 // A portable artifact is the module that was written, for each version that has its operations.
 static void test_artifact(void **state) {
   (void)state;
@@ -556,25 +601,16 @@ static void test_chlo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),
-      cmocka_unit_test(test_while),
-      cmocka_unit_test(test_unused),
-      cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments),
-      cmocka_unit_test(test_custom_call),
-      cmocka_unit_test(test_approx_top_k),
-      cmocka_unit_test(test_foreign),
-      cmocka_unit_test(test_exported),
-      cmocka_unit_test(test_print),
-      cmocka_unit_test(test_dot_algorithm),
-      cmocka_unit_test(test_folding),
-      cmocka_unit_test(test_shardy),
-      cmocka_unit_test(test_dynamic),
-      cmocka_unit_test(test_composite),
-      cmocka_unit_test(test_artifact),
-      cmocka_unit_test(test_check),
-      cmocka_unit_test(test_queues),
-      cmocka_unit_test(test_chlo),
+      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
+      cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_approx_top_k),    cmocka_unit_test(test_foreign),
+      cmocka_unit_test(test_exported),        cmocka_unit_test(test_print_infeed),
+      cmocka_unit_test(test_print),           cmocka_unit_test(test_dot_algorithm),
+      cmocka_unit_test(test_folding),         cmocka_unit_test(test_shardy),
+      cmocka_unit_test(test_dynamic),         cmocka_unit_test(test_composite),
+      cmocka_unit_test(test_artifact),        cmocka_unit_test(test_check),
+      cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
