@@ -166,7 +166,7 @@ double prof_energy_in(const char *folder) {
 }
 
 prof_usage prof_usage_now(void) {
-  prof_usage u = {.joules = prof_energy_in("/sys/class/powercap")};
+  prof_usage u = {.joules = prof_energy_in(PROF_POWERCAP)};
   DIR *d = opendir("/proc/self/task");
   if (!d) return u;
   for (struct dirent *e; (e = readdir(d)) != NULL;) {

@@ -50,6 +50,7 @@ prof_usage prof_usage_between(const prof_usage *earlier, const prof_usage *later
 // The sum of the packages' counters, Intel's and AMD's RAPL as the kernel's powercap has them in
 // `folder`, in joules; < 0: there are none that this user may read.
 double prof_energy_in(const char *folder);
+#define PROF_POWERCAP "/sys/class/powercap"
 // Seconds that the kernel takes to give a process a fresh page of 4 KiB and clear it, the least of
 // several tries.
 double prof_fault_s(void);

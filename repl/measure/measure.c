@@ -61,7 +61,7 @@ static const char *faults_text(char buf[32], const subject *x) {
 
 static const char *joules_text(char buf[32], const subject *x) {
   double j = subject_used(&x->joules);
-  if (j < 0) return "-";
+  if (j < 0) return prof_energy_in(PROF_POWERCAP) < 0 ? "not readable" : "-";
   snprintf(buf, 32, j < 0.9995 ? "%.3g mJ" : "%.4g J", j < 0.9995 ? 1e3 * j : j);
   return buf;
 }
@@ -118,7 +118,7 @@ static void say_table(repl_cmd *c, const subject *x, u32 n) {
   if (!est && !apart) {
     ROW("processor time", "%s", ms_text(a, 1e3 * subject_used(&x[k].cpu_s)));
     ROW("page faults", "%s", faults_text(a, &x[k]));
-    if (x[0].joules.n) ROW("energy", "%s", joules_text(a, &x[k]));
+    ROW("energy", "%s", joules_text(a, &x[k]));
     ROW("first run", "%s", ms_text(a, x[k].first_ms));
     ROW("compile", "%s", ms_text(a, x[k].compile_ms));
   }
