@@ -15,7 +15,6 @@
 #include "core/analysis/agree.h"
 #include "profiler/units.h"
 #include "repl/measure/apart.h"
-#include "repl/measure/between.h"
 #include "repl/measure/saved.h"
 #include "repl/measure/subject.h"
 #include "repl/measure/sizes.h"

@@ -16,4 +16,14 @@ void saved_free(saved *);  // NULL is fine
 // how many times as fast it is now.
 void saved_compare(repl_cmd *, const saved *, const comparison *, const char *pipeline);
 
+// Ratios that were measured here before, and what they say of those measured now (stats.h).
+// They are kept beside the calibration of this machine.
+//
+// Keeps the ratios of the first `n` subjects of a comparison that was measured whole, and makes
+// their intervals and its width as much wider as earlier measurements ask for. Where nothing can be
+// kept a note says so.
+void between_take(repl_cmd *, comparison *, u32 n, double until);
+void between_say(repl_cmd *, const comparison *);  // a line for people
+void between_json(repl_json *noise, const comparison *);
+
 #endif

@@ -3,7 +3,6 @@
 #ifndef REPL_CMD_SUBJECT_H
 #define REPL_CMD_SUBJECT_H
 
-#include "profiler/between.h"
 #include "profiler/noise.h"
 #include "profiler/prof.h"
 #include "profiler/trial.h"
@@ -59,7 +58,7 @@ typedef struct comparison {
   hlo_literal *const *args;
   prof_trial trial;
   prof_noise noise;
-  prof_between between;  // what the ratios' intervals have of other runs (repl/measure/between.h)
+  prof_between between;  // what the ratios' intervals have of other runs (saved.h)
   // Nothing more is run once a first run took longer than this (0: no limit), and how long it took.
   double most_first_s, too_long_s;
 } comparison;

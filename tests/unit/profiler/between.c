@@ -1,4 +1,4 @@
-// between.c: repeated measurements that differ more than they know (profiler/between.h).
+// between.c: repeated measurements that differ more than they know (profiler/stats.h).
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "profiler/between.h"
+#include "profiler/stats.h"
 
 static u64 state = 1;
 static double uniform(void) {
