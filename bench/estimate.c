@@ -1,7 +1,7 @@
 // estimate.c: how far the estimator is from what this machine's cpu backend takes.
 //
 //   estimate [--half tuned|held] [--threads N | --cpu] [--seconds S] [--verbose] [--list FILE]
-//            [--save FILE | --from FILE] FILE.hlo...
+//            [--save FILE | --from FILE] [--optimized [--plugin PATH]] FILE.hlo...
 //
 // Each file is estimated and measured twice: as loaded with one kernel per instruction, and after
 // the tuned pipeline. The estimate sees shapes and the calibration only, never a measurement of
@@ -14,6 +14,10 @@
 // kernel. The ratio of a module is estimate to measurement; figures are of max(r, 1/r). The rank
 // correlation (Spearman's) is over the kernels that take 10 us and more in an execution, of all
 // modules and both forms. The speedup is the first form's time to the second's.
+//
+// --optimized takes the modules that XLA has optimized, X.after_optimizations.hlo beside X.args, as
+// they are, instead of the others: run by the cpu backend, or with --plugin by XLA's plug-in, which
+// then adds no passes of its own. The calibration is the cpu backend's in any case.
 //
 // Last line: geomean A, p90 B, rank correlation C, speedup geomean D.
 #include <math.h>
@@ -35,7 +39,8 @@ typedef struct options {
   u32 threads;
   double seconds;
   FILE *list, *save;
-  bool verbose, cpu;
+  bool verbose, cpu, optimized;
+  const char *plugin;
   hs_buf from;  // text of --from
   prof_device device;
   backend_context *context;
@@ -126,14 +131,18 @@ static hs_status cpu_time(const backend *be, backend_exe *x, u32 nargs, hlo_lite
 
 static hs_status measure(const hlo_module *m, bool alone, u32 nargs, hlo_literal *const *args,
                          const options *o, measured *out) {
-  const backend *be = backend_find("cpu");
-  const backend_options bo = {
-      .context = o->context, .threads = o->threads, .per_instruction = alone, .deadline_s = 120};
+  const backend *be = backend_find(o->plugin ? "pjrt" : "cpu");
+  const backend_options bo = {.context = o->context,
+                              .threads = o->threads,
+                              .per_instruction = alone,
+                              .deadline_s = 120,
+                              .plugin = o->plugin,
+                              .backend_only = o->plugin != NULL};
   const backend_run_options ro = {.min_runs = 3,
                                   .max_runs = 100000,
                                   .min_seconds = o->seconds,
                                   .max_seconds = o->seconds,
-                                  .want_kernel_times = true};
+                                  .want_kernel_times = !o->plugin};
   backend_exe *x = NULL;
   backend_result r = {0};
   hs_status s = be->compile(m, &bo, &x);
@@ -212,24 +221,41 @@ static hs_status one_form(const char *file, const char *form, const hlo_module *
   return s;
 }
 
+#define OPTIMIZED ".after_optimizations.hlo"
+
 static hs_status one_file(const char *path, const options *o, totals *t) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL, *tuned = NULL;
   hlo_literal **args = NULL;
   u32 nargs = 0;
   hs_buf text = {0};
-  char *args_path = hs_format("%.*s.args", (int)(strlen(path) - 4), path);
+  size_t stem = strlen(path) - strlen(o->optimized ? OPTIMIZED : ".hlo");
+  char *args_path = hs_format("%.*s.args", (int)stem, path);
   hs_status s = hlo_load_file(ctx, path, NULL, &m);
   if (hs_ok(s)) s = hlo_fill_elided(m, false, 1);
   if (hs_ok(s) && access(args_path, R_OK) == 0) s = repl_read_file(args_path, 1 << 24, &text);
   if (hs_ok(s)) s = hlo_inputs_formula(ctx, m, text.p, text.n, &args, &nargs);
+  if (!hs_ok(s) && o->optimized) {  // what was partitioned takes one device's part
+    hs_status_drop(s);
+    s = hlo_inputs_random(ctx, m, 1, &args, &nargs);
+  }
+  pair base, opt;
+  if (o->optimized) {
+    if (hs_ok(s)) s = one_form(base_of(path), "optimized", m, false, nargs, args, o, t, &opt);
+    if (hs_ok(s)) {
+      hs_vec_push(&t->modules, opt);
+      if (o->verbose)
+        printf("%-5.2f %10.4f / %10.4f ms  %s\n", opt.estimated / opt.measured, opt.estimated,
+               opt.measured, base_of(path));
+    }
+    goto done;
+  }
   if (hs_ok(s)) {
     tuned = hlo_module_clone(m, m->name);
     pass_run_options run = pass_run_default();
     run.measure = false;
     s = pipeline_run(tuned, pipeline_find(&pass_builtin, "tuned")->text, &run, NULL);
   }
-  pair base, opt;
   if (hs_ok(s)) s = one_form(base_of(path), "baseline", m, true, nargs, args, o, t, &base);
   if (hs_ok(s)) s = one_form(base_of(path), "tuned", tuned, false, nargs, args, o, t, &opt);
   if (hs_ok(s)) {
@@ -246,6 +272,7 @@ static hs_status one_file(const char *path, const options *o, totals *t) {
       fflush(stdout);
     }
   }
+done:
   hlo_inputs_free(args, nargs);
   hlo_module_free(tuned);
   hlo_module_free(m);
@@ -303,7 +330,8 @@ static double spearman(const pair *p, size_t n) {
 
 static int usage(void) {
   fprintf(stderr, "usage: estimate [--half tuned|held] [--threads N | --cpu] [--seconds S] "
-                  "[--verbose] [--list FILE] [--save FILE | --from FILE] FILE.hlo...\n");
+                  "[--verbose] [--list FILE] [--save FILE | --from FILE] "
+                  "[--optimized [--plugin PATH]] FILE.hlo...\n");
   return 2;
 }
 
@@ -311,6 +339,7 @@ static bool option(options *o, const char *name, const char *value) {
   if (strcmp(name, "--half") == 0) o->half = value;
   else if (strcmp(name, "--threads") == 0) o->threads = (u32)strtoul(value, NULL, 10);
   else if (strcmp(name, "--seconds") == 0) o->seconds = strtod(value, NULL);
+  else if (strcmp(name, "--plugin") == 0) o->plugin = value;
   else if (strcmp(name, "--list") == 0) o->list = fopen(value, "w");
   else if (strcmp(name, "--save") == 0) o->save = fopen(value, "w");
   else if (strcmp(name, "--from") == 0) {
@@ -328,8 +357,10 @@ static hs_status calibrated(const options *o, prof_calibration *out) {
   char key[192];
   bool found;
   prof_calibration_key(key, "cpu", HLOSH_VERSION, (u32)sysconf(_SC_NPROCESSORS_ONLN));
-  HS_TRY(prof_calibration_load(key, out, &found));
-  if (found) return HS_GOOD;
+  hs_status kept = prof_calibration_load(key, out, &found);
+  if (hs_ok(kept) && found) return HS_GOOD;
+  if (!hs_ok(kept)) fprintf(stderr, "%s\n", kept.err->message);
+  hs_status_drop(kept);
   fprintf(stderr, "calibrating ...\n");
   HS_TRY(calibrate_machine(o->context, 0, NULL, NULL, out));
   char *path = NULL;
@@ -346,11 +377,12 @@ int main(int argc, char **argv) {
   int at = 1;
   for (; at < argc && argv[at][0] == '-'; at++) {
     if (strcmp(argv[at], "--verbose") == 0) o.verbose = true;
+    else if (strcmp(argv[at], "--optimized") == 0) o.optimized = true;
     else if (strcmp(argv[at], "--cpu") == 0) o.cpu = true, o.threads = 1;
     else if (at + 1 == argc || !option(&o, argv[at], argv[at + 1])) return usage();
     else at++;
   }
-  if (at == argc) return usage();
+  if (at == argc || (o.plugin && !o.optimized)) return usage();
   o.context = backend_context_new();
   prof_calibration calibration;
   hs_status ready = calibrated(&o, &calibration);
@@ -364,7 +396,7 @@ int main(int argc, char **argv) {
   totals t = {0};
   u32 failed = 0;
   for (; at < argc; at++) {
-    if (strstr(argv[at], ".after_optimizations.")) continue;
+    if ((strstr(argv[at], OPTIMIZED) != NULL) != o.optimized) continue;
     if (o.half && is_held(base_of(argv[at])) != (strcmp(o.half, "held") == 0)) continue;
     hs_status s = one_file(argv[at], &o, &t);
     if (!hs_ok(s)) printf("FAIL %s: %s\n", base_of(argv[at]), s.err->message), failed++;

@@ -28,6 +28,8 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   FIGURE(narrow_s, "element of a loop over short rows that are not in sequence")    \
   FIGURE(widen_s, "element converted from an 8-bit float")                          \
   FIGURE(row_s, "element that is combined along its row")                           \
+  FIGURE(row_end_s, "a row that is combined, beside its elements")                  \
+  FIGURE(extreme_s, "element of a row of which the greatest is wanted, above that") \
   FIGURE(column_s, "element that is combined across rows")                          \
   FIGURE(against_s, "element that is combined against the order of memory")         \
   FIGURE(slide_s, "element of a sliding window, for each doubling")                 \

@@ -41,6 +41,7 @@ static double loop_time(const prof_work *w, const prof_calibration *c) {
   for (u32 k = 0; k < w->ncounts; k++)
     s += w->counts[k].elements * c->op_s[w->counts[k].op][w->counts[k].type];
   s += w->reduced_row * c->row_s + w->reduced_column * c->column_s + w->against * c->against_s;
+  s += w->rows * c->row_end_s + w->extremes * c->extreme_s;
   s += w->slid * c->slide_s + w->slid_rows * c->slide_rows_s;
   s += w->scanned * c->scan_s + w->scanned_rows * c->scan_rows_s + w->narrow * c->narrow_s;
   s += w->whole * c->op_s[HLO_ADD][PROF_F32] + w->gapped * c->gapped_s;

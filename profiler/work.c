@@ -22,6 +22,8 @@ prof_type prof_type_of(hlo_dtype t) {
   return bits == 64 ? PROF_I64 : bits > 8 ? PROF_I32 : PROF_I8;
 }
 
+static bool is_integer(prof_type t) { return t == PROF_I8 || t == PROF_I32 || t == PROF_I64; }
+
 static const hlo_shape *first_array(const hlo_shape *s) {
   const hlo_shape *leaf = hlo_shape_leaf(s, 0);
   return leaf ? leaf : s;
@@ -205,6 +207,12 @@ static void count_applied(prof_work *w, const hlo_computation *c, double times, 
 // Two parameters and what combines them: part of the price of a reduced element.
 static bool is_one_operation(const hlo_computation *c) { return c && c->ninstrs == 3; }
 
+static bool finds_extremes(const hlo_computation *c) {
+  return is_one_operation(c) &&
+         (c->root->opcode == HLO_MAXIMUM || c->root->opcode == HLO_MINIMUM) &&
+         !is_integer(prof_type_of(c->root->shape->dtype));
+}
+
 // A window of its own is slid over one dimension after the other, doubling to its length; one that
 // is as long as the dimension is a running total, and a few rows are combined one by one
 // (backends/cpu/rt/window.c).
@@ -240,8 +248,6 @@ static bool converts_from_f8(const hlo_instr *i) {
          prof_type_of(first_array(i->shape)->dtype) != PROF_F8;
 }
 
-static bool is_integer(prof_type t) { return t == PROF_I8 || t == PROF_I32 || t == PROF_I64; }
-
 // Integer division by a constant: a multiplication and shifts.
 static bool divides_by_constant(const hlo_instr *i) {
   if (i->opcode != HLO_DIVIDE && i->opcode != HLO_REMAINDER) return false;
@@ -263,6 +269,10 @@ static prof_type computes_in(const hlo_instr *i) {
   return out == PROF_F8 || out == PROF_F16 ? out : in;
 }
 
+static bool converts_integers(const hlo_instr *i) {
+  return is_integer(prof_type_of(first_array(hlo_operand(i, 0)->shape)->dtype));
+}
+
 // Adds what the evaluation of so many elements of `i` takes as part of a loop.
 static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
   double own = HS_MAX(elements_of(i->shape), 1);
@@ -275,6 +285,10 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
       : reduces_against(i) ? &w->against
       : own <= 1           ? &w->whole
                            : &w->reduced_row) += in;
+    if (reduces_row(i) && own > 1) {
+      w->rows += elements;
+      if (finds_extremes(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) w->extremes += in;
+    }
     if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
       count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), in, 0);
     return;
@@ -303,6 +317,8 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
   w->strided += strided_of(i) * elements / own;
   if (i->opcode == HLO_CONVERT && converts_from_f8(i)) w->widened += elements;
   else if (divides_by_constant(i)) *(t == PROF_I64 ? &w->divided_long : &w->divided) += elements;
+  else if (i->opcode == HLO_CONVERT && is_integer(t) && converts_integers(i))
+    count(w, HLO_BITCAST_CONVERT, t, elements);
   else count(w, i->opcode, t, elements);
 }
 

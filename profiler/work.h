@@ -70,8 +70,10 @@ typedef struct prof_work {
   double points;                       // elements that loops run over, the parallelism
   double row;                          // elements in the innermost loop; 1: it runs one by one
   double reduced_row, reduced_column;  // elements combined along the fastest dimension, or others
-  double whole;                        // elements combined to one value
-  double against;                      // elements combined in another order than they lie
+  double rows;      // that are combined along the fastest dimension, each to a value
+  double extremes;  // of the elements combined along rows: by maximum or minimum
+  double whole;     // elements combined to one value
+  double against;   // elements combined in another order than they lie
   // elements that windows slide over, times how often they double to the window's length, and
   // elements of running totals: along the fastest dimension, and by whole rows
   double slid, slid_rows, scanned, scanned_rows;

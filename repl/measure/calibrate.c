@@ -25,7 +25,7 @@
 #include "repl/shell/command.h"
 
 // Wall time of one measurement, and of those of arrays beyond the caches.
-#define SECONDS 0.03
+#define SECONDS 0.025
 // Runs longer than this are interrupted on a busy machine.
 #define SLICE_S 1.5e-3
 // ---- one module ---------------------------------------------------------------------------------
@@ -109,8 +109,12 @@ void calibrate_say(calibrate_bench *b, const char *what) {
   b->step++;
 }
 
+// What takes longer than this is shared by threads in most kernels.
+#define SHARED_S 1e-4
+
 hs_status calibrate_curve(const calibrate_bench *b, curve_text *text, const void *arg, u32 n,
                           const double *work, double base, const double *extra, prof_curve *out) {
+  enum { AGAIN = 2 };
   double gain = 1;
   for (u32 all = 0; all < 2; all++) {
     out[all] = (prof_curve){0};
@@ -121,6 +125,13 @@ hs_status calibrate_curve(const calibrate_bench *b, curve_text *text, const void
         continue;
       }
       HS_TRY(calibrate_time(b, all ? b->threads : 1, text(arg, k), &s));
+      // no gain from more threads: perhaps something else had their cores
+      for (u32 again = 0; again < AGAIN && all && s > SHARED_S && work[k] / s < one * 1.3;
+           again++) {
+        double other;
+        HS_TRY(calibrate_time(b, b->threads, text(arg, k), &other));
+        s = HS_MIN(s, other);
+      }
       // at most half of it: what is taken off was measured apart
       double less = HS_MIN(extra ? extra[k] / (all ? b->threads : 1) : 0, s / 2);
       double rate = work[k] / calibrate_above(s, base + less);
@@ -352,6 +363,30 @@ static double bytes_time(const calibrate_bench *b, double bytes) {
   return bytes / prof_curve_at(&b->c->stream[0], bytes) + b->c->kernel_s + b->c->run_s;
 }
 
+// Short rows, whose ends show, and rows of which the greatest element is wanted.
+static hs_status measure_rows(calibrate_bench *b) {
+  prof_calibration *c = b->c;
+  const double n = 65536, loads = 4 * n / prof_curve_at(&c->load[0], 4 * n);
+  double s;
+  HS_TRY(calibrate_time(
+      b, 1,
+      hs_format("HloModule rows\n" CALIBRATE_ADD
+                "ENTRY e {\n  p = f32[2048,32] parameter(0)\n  z = f32[] constant(0)\n"
+                "  ROOT r = f32[2048] reduce(p, z), dimensions={1}, to_apply=a\n}\n"),
+      &s));
+  c->row_end_s = calibrate_above(computing(b, s, loads), n * c->row_s) / 2048;
+  HS_TRY(calibrate_time(
+      b, 1,
+      hs_format("HloModule greatest\na {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                "  ROOT r = f32[] maximum(x, y)\n}\n"
+                "ENTRY e {\n  p = f32[512,128] parameter(0)\n  z = f32[] constant(-inf)\n"
+                "  ROOT r = f32[512] reduce(p, z), dimensions={1}, to_apply=a\n}\n"),
+      &s));
+  double rest = n * c->row_s + 512 * c->row_end_s;
+  c->extreme_s = calibrate_above(computing(b, s, loads), rest) / n;
+  return HS_GOOD;
+}
+
 static hs_status measure_loops(calibrate_bench *b) {
   prof_calibration *c = b->c;
   double s, n = 65536, base = c->kernel_s + c->run_s;
@@ -367,6 +402,7 @@ static hs_status measure_loops(calibrate_bench *b) {
     double memory = 4 * n / prof_curve_at(&c->load[0], 4 * n);
     *(d ? &c->row_s : &c->column_s) = HS_MAX(computing(b, s, memory) / n, LEAST_S);
   }
+  HS_TRY(measure_rows(b));
   HS_TRY(
       calibrate_time(b, 1,
                      hs_format("HloModule transpose\nENTRY e {\n  p = f32[256,256] parameter(0)\n"

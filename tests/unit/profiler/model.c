@@ -183,6 +183,34 @@ static void cheaper_than_they_look(void **st) {
   unload(&x);
 }
 
+// Rows have ends, and the greatest of one is more than its sum; integers change their width by the
+// way.
+static void rows_and_widths(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\n" ADD "g {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                  "  ROOT r = f32[] maximum(x, y)\n}\nENTRY main {\n"
+                  "  p = f32[64,32] parameter(0)\n  i = s32[64] parameter(1)\n"
+                  "  z = f32[] constant(0)\n"
+                  "  sum = f32[64] reduce(p, z), dimensions={1}, to_apply=a\n"
+                  "  most = f32[64] reduce(p, z), dimensions={1}, to_apply=g\n"
+                  "  column = f32[32] reduce(p, z), dimensions={0}, to_apply=g\n"
+                  "  long = s64[64] convert(i)\n"
+                  "  ROOT t = (f32[64], f32[64], f32[32], s64[64]) tuple(sum, most, column, long)\n"
+                  "}\n");
+  prof_work w = work_of(&x, "sum");
+  assert_float_equal(w.rows, 64, 0);
+  assert_float_equal(w.extremes, 0, 0);
+  w = work_of(&x, "most");
+  assert_float_equal(w.rows, 64, 0);
+  assert_float_equal(w.extremes, 64 * 32, 0);
+  w = work_of(&x, "column");
+  assert_float_equal(w.rows, 0, 0);
+  assert_float_equal(w.extremes, 0, 0);
+  w = work_of(&x, "long");
+  assert_int_equal(w.counts[0].op, HLO_BITCAST_CONVERT);
+  unload(&x);
+}
+
 // A kernel in a loop is not called, and a single value stays in a register.
 static void inlined_in_loops(void **st) {
   (void)st;
@@ -530,6 +558,7 @@ int main(void) {
       cmocka_unit_test(sharing),
       cmocka_unit_test(products),
       cmocka_unit_test(cheaper_than_they_look),
+      cmocka_unit_test(rows_and_widths),
       cmocka_unit_test(inlined_in_loops),
       cmocka_unit_test(utilization),
       cmocka_unit_test(roofs),
