@@ -147,6 +147,7 @@ static void callee_set_add_called(callee_set *s, const hlo_instr *i) {
 // Whether it is the one user that a send or recv needs: then it is as much of an effect as they
 // are.
 static bool takes_transfer(const hlo_instr *i) {
+  if (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;  // of arrays
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *x = hlo_operand(i, k);
     if ((x->opcode == HLO_SEND || x->opcode == HLO_RECV) && x->nuses == 1) return true;
