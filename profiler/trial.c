@@ -17,26 +17,31 @@ void prof_entry_free(prof_entry *e) {
 
 static double now_s(void) { return (double)hs_now_ns() * 1e-9; }
 
-static hs_status warm_up(prof_entry *e, u32 k, prof_run_fn *run, void *arg, double seconds) {
+// *request: seconds that one call took, on average.
+static hs_status warm_up(prof_entry *e, u32 k, prof_run_fn *run, void *arg, double seconds,
+                         double *request) {
   enum { STEPS = 8 };
   prof_samples seen = {0};
+  u32 calls = 0;
   hs_status s = HS_GOOD;
   double from = now_s();
   do {
     s = run(arg, k, false, seconds / STEPS, &seen);
     if (hs_ok(s)) s = hs_poll();
     u32 n = (u32)seen.n;
+    calls++;
     // steady: nothing changed in the later half of what was seen
     e->steady = n >= 16 && prof_steady_from(seen.v + n / 2, n - n / 2) == 0;
   } while (hs_ok(s) && !e->steady && now_s() - from < seconds);
   e->warmup = (u32)seen.n;
+  *request = (now_s() - from) / calls;
   hs_vec_free(&seen);
   return s;
 }
 
 // One round: every program once, in random order.
 static hs_status one_round(prof_entry *e, u32 n, prof_run_fn *run, void *arg, double slice,
-                           u64 *seed) {
+                           bool fresh, u64 *seed) {
   u32 order[64];
   for (u32 k = 0; k < n; k++) order[k] = k;
   for (u32 k = n; k > 1; k--) {
@@ -48,7 +53,7 @@ static hs_status one_round(prof_entry *e, u32 n, prof_run_fn *run, void *arg, do
   for (u32 k = 0; k < n; k++) {
     prof_entry *x = &e[order[k]];
     size_t before = x->runs.n;
-    HS_TRY(run(arg, order[k], true, slice, &x->runs));
+    HS_TRY(run(arg, order[k], fresh, slice, &x->runs));
     HS_TRY(hs_poll());
     HS_REQUIRE(x->runs.n > before);
     prof_stats st = prof_summarize(x->runs.v + before, (u32)(x->runs.n - before));
@@ -72,12 +77,21 @@ hs_status prof_trial_run(prof_entry *e, u32 n, prof_run_fn *run, void *arg,
   HS_REQUIRE(n >= 1 && n <= 64);
   *out = (prof_trial){0};
   double from = now_s(), end = from + o->seconds;
-  for (u32 k = 0; k < n; k++) HS_TRY(warm_up(&e[k], k, run, arg, o->seconds * warmup_part / n));
+  double round = 0;  // seconds that the last one took
+  for (u32 k = 0; k < n; k++) {
+    double request;
+    HS_TRY(warm_up(&e[k], k, run, arg, o->seconds * warmup_part / n, &request));
+    round += request;
+  }
   double slice = fmax((end - now_s()) / (n * (double)WANTED_ROUNDS), least_slice);
   u32 least = o->rounds ? o->rounds : MIN_ROUNDS;
   u64 seed = o->seed;
   while (out->rounds < MAX_ROUNDS) {
-    HS_TRY(one_round(e, n, run, arg, slice, &seed));
+    // memory that is slow to come by would leave time for too few rounds
+    bool fresh = round <= o->seconds / MIN_ROUNDS;
+    double begin = now_s();
+    HS_TRY(one_round(e, n, run, arg, slice, fresh, &seed));
+    if (fresh) round = now_s() - begin;
     out->rounds++;
     bool late = !o->rounds && now_s() > end && out->rounds >= LEAST_ROUNDS;
     if (late) break;

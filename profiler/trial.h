@@ -19,7 +19,8 @@ typedef struct prof_entry {
 void prof_entry_free(prof_entry *);
 
 // Runs program k for about `seconds` of wall time, at least once, and appends the time of each run
-// in ms. fresh: in memory taken anew, where that can be done.
+// in ms. fresh: in memory taken anew, where that can be done; so in all rounds, unless that would
+// leave time for fewer than seven.
 typedef hs_status prof_run_fn(void *arg, u32 k, bool fresh, double seconds, prof_samples *out);
 
 typedef struct prof_trial_options {

@@ -131,18 +131,21 @@ static void take_usage(subject *x, prof_usage u, double wall_ms, const backend_t
   if (u.joules >= 0) hs_vec_push(&x->joules, u.joules / n);
 }
 
+// In fresh memory the first runs pay for their pages, which may use up the time of a round; what
+// is measured begins behind them, and one run alone is no median.
 static hs_status run_one(void *arg, u32 k, bool fresh, double seconds, prof_samples *out) {
+  enum { FRESH_RUNS = 3, FRESH_SLICES = 4 };
   contest *t = arg;
   subject *x = t->alive[k];
-  backend_run_options o = {.min_runs = 1,
+  backend_run_options o = {.min_runs = fresh ? FRESH_RUNS : 1,
                            .max_runs = 1000000,
                            .min_seconds = seconds,
-                           .max_seconds = seconds,
+                           .max_seconds = fresh ? FRESH_SLICES * seconds : seconds,
                            .fresh_memory = fresh,
                            .keep_arguments = true};
   backend_result r = {0};
   t->failed = k;
-  if (fresh && k == 0) prof_probe_once(&t->probe);
+  if (k == 0) prof_probe_once(&t->probe);
   prof_usage before = prof_usage_now();
   u64 from = hs_now_ns();
   HS_TRY(x->be->run(x->exe, t->nargs, t->args, &o, &r));

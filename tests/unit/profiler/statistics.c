@@ -207,6 +207,29 @@ static void trial_keeps_to_its_time(void **state) {
   for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
 }
 
+// Memory that takes 50 ms to come by is taken in the first round alone when there are 0.3 s.
+static u32 fresh_calls;
+static hs_status simulate_slow_memory(void *arg, u32 k, bool fresh, double seconds,
+                                      prof_samples *out) {
+  (void)seconds;
+  fresh_calls += fresh;
+  if (fresh) (void)usleep(50000);
+  return simulate(arg, k, false, 0, out);
+}
+
+static void trial_gives_up_slow_memory(void **state) {
+  (void)state;
+  prof_entry e[3] = {0};
+  machine m = {.ms = {8, 4, 8}, .noise = 0.01, .seed = 5};
+  prof_trial_options o = {.seconds = 0.3, .seed = 1};
+  prof_trial t;
+  fresh_calls = 0;
+  assert_true(hs_ok(prof_trial_run(e, 3, simulate_slow_memory, &m, &o, &t)));
+  assert_int_equal(fresh_calls, 3);
+  assert_true(t.rounds >= 7);
+  for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
+}
+
 static void trial_says_when_noisy(void **state) {
   (void)state;
   prof_entry e[3] = {0};
@@ -307,6 +330,7 @@ int main(void) {
       cmocka_unit_test(trial),
       cmocka_unit_test(trial_moves_memory),
       cmocka_unit_test(trial_keeps_to_its_time),
+      cmocka_unit_test(trial_gives_up_slow_memory),
       cmocka_unit_test(trial_says_when_noisy),
       cmocka_unit_test(trial_passes_errors_on),
       cmocka_unit_test(measured_apart),
