@@ -194,7 +194,7 @@ hs_status hlo_mlir_write(const hlo_module *m, u32 version, hs_buf *b) {
   if (hs_ok(s)) s = mlir_read_tree(m->ctx, text.p, text.n, &o, write_tree, &w);
   hs_buf_free(&text);
   // configurations of custom calls are text that nobody has read before
-  if (!hs_ok(s) && s.err->code == HS_E_SYNTAX) {
+  if (!hs_ok(s) && (s.err->code == HS_E_SYNTAX || s.err->code == HS_E_TOKEN)) {
     hs_status why = hs_fail(HS_E_NO_STABLEHLO, "a configuration: %s", s.err->message);
     hs_status_drop(s);
     s = why;
