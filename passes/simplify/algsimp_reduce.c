@@ -615,7 +615,8 @@ ALG_RULE(sort_trivial) {
   if (X->shape->rank > 0 && X->shape->elements > 0 && X->shape->dims[d.v[0]] > 1) return NULL;
   if (i->noperands == 1) return X;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, i->noperands);
-  for (u32 k = 0; k < i->noperands; k++) ops[k] = hlo_operand(i, k);
+  for (u32 k = 0; k < i->noperands; k++)
+    ops[k] = pass_alg_convert(a, hlo_operand(i, k), i->shape->elems[k]->dtype);
   return pass_alg_add(a, HLO_TUPLE, i->shape, i->noperands, ops);
 }
 

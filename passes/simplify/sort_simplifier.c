@@ -11,15 +11,22 @@ static bool trivial(const hlo_instr *s) {
   return d.n == 1 && d.v[0] < x->rank && x->dims[d.v[0]] <= 1 && !hlo_shape_is_dynamic(x);
 }
 
+// Operand k in the precision that the sort states for its result.
+static hlo_instr *as_result(const hlo_instr *s, u32 k) {
+  hlo_instr *x = hlo_operand(s, k);
+  const hlo_shape *to = s->noperands == 1 ? s->shape : s->shape->elems[k];
+  return x->shape->dtype == to->dtype ? x : hlo_build_convert(x, to->dtype);
+}
+
 static bool replace_trivial(pass_ctx *c, hlo_instr *s) {
   if (!pass_may_rewrite(c)) return false;
   pass_note_done(c, s, NULL, "sorts along a dimension of one element");
   if (s->noperands == 1) {
-    hlo_replace(s, hlo_operand(s, 0));
+    hlo_replace(s, as_result(s, 0));
     return true;
   }
   hlo_instr **ops = HS_NEW_ARRAY(c->scratch, hlo_instr *, s->noperands);
-  for (u32 k = 0; k < s->noperands; k++) ops[k] = hlo_operand(s, k);
+  for (u32 k = 0; k < s->noperands; k++) ops[k] = as_result(s, k);
   hlo_replace(s, hlo_add_tuple(s->parent, s->noperands, ops));
   return true;
 }
