@@ -84,8 +84,8 @@ static hs_status product_init(const hlo_literal *a, const hlo_literal *b, hlo_dt
     p->wraps = is_int(out) && (bits > 32 || (depth > 1 << 20));
   } else if (is_int(out)) {
     // a product of floats, converted afterwards
-    bool second = !hlo_dtype_is_float(ta) ||
-                  (hlo_dtype_is_float(tb) && hlo_dtype_bits(tb) > hlo_dtype_bits(ta));
+    bool second = is_int(ta) || (hlo_dtype_is_float(ta) && !is_int(tb) &&
+                                 hlo_dtype_bits(tb) > hlo_dtype_bits(ta));
     p->round_to = second ? tb : ta;
   }
   HS_TRY(widen(a, width_for(ta, p->wraps), &p->a));
