@@ -1,11 +1,11 @@
 // codegen_access.c — the nodes that index expressions make: loads, stores, indices, guards.
 //
 // How a load runs in lanes depends on its stride along the lane loop: 1 and -1 are vector loads
-// (reversed for -1), 2 to 4 are whole vectors and shuffles, and so is what reads near elements in an
-// order that is the same at every step; everything else is a gather; a value that does not vary is
-// loaded once and splat. Loads under a guard are masked by it; a scalar one
-// reads from `safe`, zeros on the stack, where its guard is false. In a tile, W vector loads and
-// log2 W rounds of shuffles transpose the square.
+// (reversed for -1), 2 to 4 are whole vectors and shuffles, and so is what reads near elements in
+// an order that is the same at every step; everything else is a gather; a value that does not vary
+// is loaded once and splat. Loads under a guard are masked by it; a scalar one reads from `safe`,
+// zeros on the stack, where its guard is false. In a tile, W vector loads and log2 W rounds of
+// shuffles transpose the square.
 #include "backends/emit/codegen.h"
 
 // Stores past the caches are weakly ordered: a fence ends the function. Only x86 has them here.
