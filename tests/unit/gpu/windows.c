@@ -110,8 +110,7 @@ static void remembered(void **st) {
   const char *all = hs_buf_cstr(&o.schedule), *y = strstr(all, "y: of "),
              *z = strstr(all, "z: of "), *u = strstr(all, "u: of "),
              *again = strstr(all, ", found before\n");
-  if (!y || !z || !u || again < z || again > u || strstr(u, "found before"))
-    fail_msg("%s", all);
+  if (!y || !z || !u || again < z || again > u || strstr(u, "found before")) fail_msg("%s", all);
   outcome_free(&o);
 }
 
