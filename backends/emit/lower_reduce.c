@@ -328,9 +328,10 @@ nest_val lower_reduce_window(lowering *l, lower_frame *f, const hlo_instr *i, u3
 }
 
 hlo_dtype lower_dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result) {
+  bool complex = hlo_dtype_is_complex(a) || hlo_dtype_is_complex(b);
+  if (complex && !hlo_dtype_is_complex(result)) return HLO_C128;
   if (nest_is_narrow(result)) return HLO_F32;
   if (!hlo_dtype_is_integer(result)) return result;
-  if (hlo_dtype_is_complex(a) || hlo_dtype_is_complex(b)) return HLO_C128;
   return hlo_dtype_is_float(a) || hlo_dtype_is_float(b) ? HLO_F64 : result;
 }
 
