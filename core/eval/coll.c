@@ -184,6 +184,12 @@ static hs_status gather_group(ev *e, const hlo_instr *i, ev_rendezvous *m, u32 k
                               hlo_literal **out) {
   if ((*out = ev_shared(m, k))) return HS_GOOD;
   i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], at = 0;
+  const hlo_shape *all =
+      i->opcode == HLO_ALL_GATHER_START && hlo_shape_is_tuple(i->shape) && i->shape->nelems > 1
+          ? i->shape->elems[1]
+          : i->shape;
+  if (m->nops > 1 && (!hlo_shape_is_tuple(all) || k >= all->nelems))
+    return ev_unsupported(i, "of more operands than results");
   HS_TRY(ev_new(e, result_shape(i, k, m->nops), out));
   for (u32 p = 0; p < m->size; p++) {
     hlo_literal *part = m->ops[p * m->nops + k];
