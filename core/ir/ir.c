@@ -144,13 +144,20 @@ static void callee_set_add_called(callee_set *s, const hlo_instr *i) {
   }
 }
 
-// Whether it is the one user that a send or recv needs: then it is as much of an effect as they
-// are.
-static bool takes_transfer(const hlo_instr *i) {
+static bool reduces_with_effect(const hlo_instr *i) {
+  return hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 ||
+         hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
+}
+
+// Whether it is the one user that an operation needs which has an effect and is done elsewhere (a
+// send, a recv, the start of an all-reduce): then it is as much of an effect.
+static bool ends_an_effect(const hlo_instr *i) {
   if (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;  // of arrays
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *x = hlo_operand(i, k);
-    if ((x->opcode == HLO_SEND || x->opcode == HLO_RECV) && x->nuses == 1) return true;
+    bool has = x->opcode == HLO_SEND || x->opcode == HLO_RECV ||
+               (x->opcode == HLO_ALL_REDUCE_START && reduces_with_effect(x));
+    if (has && x->nuses == 1) return true;
   }
   return false;
 }
@@ -158,15 +165,13 @@ static bool takes_transfer(const hlo_instr *i) {
 // Whether the instruction has an effect itself; if not, adds the computations whose effects are
 // its effects too.
 static bool own_effect(const hlo_instr *i, callee_set *s) {
-  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT) || takes_transfer(i)) return true;
+  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT) || ends_an_effect(i)) return true;
   switch (i->opcode) {
   case HLO_CUSTOM_CALL:
     if (hlo_attr_int(i, HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, 0)) return true;
     break;
   case HLO_ALL_REDUCE:
-  case HLO_ALL_REDUCE_START:
-    return hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 ||
-           hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
+  case HLO_ALL_REDUCE_START: return reduces_with_effect(i);
   case HLO_ALL_GATHER:
   case HLO_ALL_TO_ALL:
   case HLO_REDUCE_SCATTER: return hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0) != 0;
