@@ -6,6 +6,7 @@
 
 #include "core/analysis/heap.h"
 #include "core/analysis/live.h"
+#include "profiler/units.h"
 
 #define MOST_BYTES ((size_t)1 << 62)
 #define NONE UINT32_MAX
@@ -210,22 +211,25 @@ static void put_range(const prof_memory *p, i32 first, i32 last, hs_buf *out) {
 }
 
 void prof_memory_print(const prof_memory *p, hs_buf *out) {
-  hs_buf_printf(out,
-                "arguments %lld bytes, results %lld (%lld of them in donated arguments), "
-                "temporaries %lld (live at once: %lld)\n",
-                (long long)p->argument_bytes, (long long)p->output_bytes, (long long)p->alias_bytes,
-                (long long)p->temp_bytes, (long long)p->live_bytes);
+  char a[32], b[32], c[32], d[32], e[32];
+  hs_buf_printf(
+      out,
+      "arguments %s, results %s (%s of them in donated arguments), temporaries %s (live at once: "
+      "%s)\n",
+      prof_bytes_text(a, (double)p->argument_bytes), prof_bytes_text(b, (double)p->output_bytes),
+      prof_bytes_text(c, (double)p->alias_bytes), prof_bytes_text(d, (double)p->temp_bytes),
+      prof_bytes_text(e, (double)p->live_bytes));
   hs_buf_puts(out, "buffer  kind             offset        bytes  steps       values\n");
   u32 v = 0;
   hs_buf range = {0};
-  for (u32 b = 0; b < p->nbuffers; b++) {
-    const prof_buffer *x = &p->buffers[b];
+  for (u32 k = 0; k < p->nbuffers; k++) {
+    const prof_buffer *x = &p->buffers[k];
     range.n = 0;
     put_range(p, x->first, x->last, &range);
-    hs_buf_printf(out, "%6u  %-12s %10lld %12lld  %-10s ", b, prof_buffer_kind_text(x->kind),
+    hs_buf_printf(out, "%6u  %-12s %10lld %12lld  %-10s ", k, prof_buffer_kind_text(x->kind),
                   (long long)x->offset, (long long)x->bytes, hs_buf_cstr(&range));
     if (x->output && x->kind != PROF_BUFFER_OUTPUT) hs_buf_puts(out, " [result]");
-    for (; v < p->nvalues && p->values[v].buffer == b; v++) {
+    for (; v < p->nvalues && p->values[v].buffer == k; v++) {
       const prof_buffer_value *y = &p->values[v];
       hs_buf_printf(out, " %s", y->instr);
       if (y->leaf) hs_buf_printf(out, "{%u}", y->leaf);

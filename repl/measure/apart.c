@@ -26,7 +26,7 @@ static const double longest = 1;
 // for it are made at about so many bytes per second. Below the least sizes there is only dispatch.
 static const double shortest = 0.02, least_s = 2e-3, least_bytes = 16e6, most_bytes = 64e6,
                     bytes_per_s = 4e8;
-// More are not compiled as a whole, several times over.
+// Outside of fusions; more are not compiled as a whole, several times over.
 static const u32 most_instrs = 5000;
 // Runs of each subject that the rounds and what comes before them take at least.
 enum { RUNS = 6 };
@@ -62,6 +62,14 @@ static char *too_long(double seconds) {
   return hs_format("a run is estimated to take %s", prof_time_text(t, seconds));
 }
 
+static u32 count_outside_fusions(const hlo_module *m) {
+  u32 n = 0;
+  hlo_for_each_comp(c, m)
+    if (!hlo_is_fusion_comp(c))
+      hlo_for_each_instr(i, c) n++;
+  return n;
+}
+
 char *apart_reason(repl_cmd *c, const comparison *m, double seconds) {
   const prof_device *here = repl_here(c->s);
   double all = 0, one = 0;
@@ -73,7 +81,7 @@ char *apart_reason(repl_cmd *c, const comparison *m, double seconds) {
       hs_status_drop(fits);
       return why;
     }
-    u32 n = hlo_instr_count(x->m);
+    u32 n = count_outside_fusions(x->m);
     if (n > most_instrs) return hs_format("compiling %u instructions as a whole takes minutes", n);
     prof_estimate e;
     hs_status s = prof_estimate_module(x->m, here, x->per_instruction, &e);
