@@ -233,7 +233,7 @@ u32 prof_steady_from(const double *samples, u32 n) {
 // Two measurements agree when their logarithms differ by no more than the root of the sum of the
 // squares of their widths w. With a width f added to both that is d^2 <= w1^2 + w2^2 + 2 f^2, so
 // that each pair names the least f for which it would agree, and the wanted one is a quantile.
-enum { MOST = 400 };  // measurements that are kept
+enum { MOST = 400, RECENT = 80 };  // measurements that are kept; that count
 
 void prof_history_parse(const char *text, size_t n, prof_history *out) {
   for (const char *p = text, *end = text + n; p < end;) {
@@ -272,7 +272,7 @@ static bool says_something(const prof_measured *m) { return m->width <= PROF_NOI
 prof_between prof_between_of(const prof_history *h, bool loud) {
   prof_between b = {0};
   double *least = hs_alloc((h->n + 1) * sizeof *least);  // squares
-  for (size_t k = 0; k < h->n; k++) {
+  for (size_t k = h->n > RECENT ? h->n - RECENT : 0; k < h->n; k++) {
     const prof_measured *y = &h->v[k], *x = before(h, k);
     if (!x || !says_something(x) || !says_something(y)) continue;
     if (!loud && (x->loud || y->loud)) continue;

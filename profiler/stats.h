@@ -86,7 +86,7 @@ void prof_history_print(const prof_history *, hs_buf *out);  // the newest of th
 // The width that has to be added, as prof_interval_with does, to the intervals of each two
 // measurements of one thing that follow each other, for 95 % of these pairs to agree; of fewer than
 // 19 pairs the largest. loud: of all pairs, else of those that were quiet both times. Ratios that
-// were too noisy to say anything are left out.
+// were too noisy to say anything are left out, and so are all but the last 80: a machine changes.
 typedef struct prof_between {
   double width;  // as a logarithm
   u32 pairs;     // PROF_PAIRS at least; otherwise nothing is known and the width is 0

@@ -81,6 +81,17 @@ static void quiet_pairs_alone(void **st) {
   hs_vec_free(&h);
 }
 
+// What a machine was like long ago counts no more.
+static void forgets(void **st) {
+  (void)st;
+  prof_history h = {0};
+  for (u32 k = 0; k < 80; k++) add(&h, run(k / 2, 0.3, false));
+  assert_true(prof_between_of(&h, false).width > 0.2);
+  for (u32 k = 0; k < 80; k++) add(&h, run(100 + k / 2, 0, false));
+  assert_true(prof_between_of(&h, false).width < 0.03);
+  hs_vec_free(&h);
+}
+
 static void kept_as_text(void **st) {
   (void)st;
   prof_history h = {0}, back = {0};
@@ -111,11 +122,9 @@ static void wider(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pairs_agree_19_of_20),
-      cmocka_unit_test(few_pairs_say_nothing),
-      cmocka_unit_test(quiet_pairs_alone),
-      cmocka_unit_test(kept_as_text),
-      cmocka_unit_test(wider),
+      cmocka_unit_test(pairs_agree_19_of_20), cmocka_unit_test(few_pairs_say_nothing),
+      cmocka_unit_test(quiet_pairs_alone),    cmocka_unit_test(forgets),
+      cmocka_unit_test(kept_as_text),         cmocka_unit_test(wider),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
