@@ -13,81 +13,24 @@
 //   missing      has no cublasStrsm_v2 (the test renames it in its copy)
 #include "backends/gpu/cuda/cublas.h"
 
-#include <complex.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/gpu/emu/api_state.h"
+#include "tests/plugin/fake_library.h"
+#include "tests/plugin/fake_numbers.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define FAKE_NAME "fake_cublas"
+#define FAKE_BROKEN BLAS_INVALID_VALUE
 
 struct cublas_handle {
   bool open;
   cuda_stream *stream;
 };
 
-static bool is(const char *mode) {
-  Dl_info i;
-  const char *dash = NULL;
-  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
-  size_t n = dash ? strcspn(dash + 1, ".") : 0;
-  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
-}
-
-static blas_result broken(const char *rule) {
-  (void)fprintf(stderr, "fake_cublas: %s\n", rule);
-  return BLAS_INVALID_VALUE;
-}
-#define RULE(x) \
-  if (!(x)) return broken(#x)
-
 #define CUBLAS_FN(field, symbol, args) EXPORT blas_result symbol args;
 #include "backends/gpu/cuda/cublas.def"
 #undef CUBLAS_FN
-
-static bool is_memory(cuda_ptr at, i64 n) {
-  API_CALL_ANY();
-  return at % 16 == 0 && api_on_device((const void *)(uintptr_t)at, (size_t)n);
-}
-
-static bool is_captured(cuda_stream *s) {
-  int (*ask)(cuda_stream *, int *);
-  int status = 0;
-  *(void **)(void *)&ask = emu_api_symbol("cuStreamIsCapturing");
-  return ask(s, &status) != CUDA_OK || status != 0;
-}
-
-static bool enqueue(cuda_stream *s, cuda_host_fn *fn, void *arg) {
-  cuda_result (*later)(cuda_stream *, cuda_host_fn *, void *);
-  *(void **)(void *)&later = emu_api_symbol("cuLaunchHostFunc");
-  return later(s, fn, arg) == CUDA_OK;
-}
-
-// ---- numbers: types 0 to 3 are f32, f64, c64, c128 ----------------------------------------------
-typedef double complex number;
-static i64 size_of(int type) { return (i64[]){4, 8, 8, 16}[type]; }
-
-static number get(int type, const void *p, i64 k) {
-  const float *f = p;
-  const double *d = p;
-  switch (type) {
-  case 0: return (double)f[k];
-  case 1: return d[k];
-  case 2: return (double)f[2 * k] + (double)f[2 * k + 1] * I;
-  default: return d[2 * k] + d[2 * k + 1] * I;
-  }
-}
-
-static void put(int type, void *p, i64 k, number v) {
-  float *f = p;
-  double *d = p;
-  if (type == 0) f[k] = (float)creal(v);
-  else if (type == 1) d[k] = creal(v);
-  else if (type == 2) f[2 * k] = (float)creal(v), f[2 * k + 1] = (float)cimag(v);
-  else d[2 * k] = creal(v), d[2 * k + 1] = cimag(v);
-}
 
 // ---- handles ------------------------------------------------------------------------------------
 blas_result cublasCreate_v2(cublas_handle **handle) {
@@ -181,26 +124,27 @@ static blas_result start(const cublas_handle *h, work w, const void *factor) {
   return enqueue(h->stream, compute, own) ? BLAS_OK : BLAS_EXECUTION_FAILED;
 }
 
-#define SYSTEMS(t, number_type)                                                                   \
-  blas_result cublas##t##trsm_v2(cublas_handle *handle, int side, int triangle, int op,           \
-                                 int diagonal, int m, int n, const void *factor, cuda_ptr a,      \
-                                 int a_leading, cuda_ptr x, int x_leading) {                      \
-    RULE(is_memory(a, (i64)a_leading *(side == CUBLAS_LEFT ? m : n) * size_of(number_type)));     \
-    RULE(is_memory(x, (i64)x_leading *n *size_of(number_type)));                                  \
-    return start(handle,                                                                          \
-                 (work){number_type, side, triangle, op, diagonal, m, n, a_leading, x_leading, 1, \
-                        (const u8 *)(uintptr_t)a, (u8 *)(uintptr_t)x, NULL, NULL},                \
-                 factor);                                                                         \
-  }                                                                                               \
-  blas_result cublas##t##trsmBatched(cublas_handle *handle, int side, int triangle, int op,       \
-                                     int diagonal, int m, int n, const void *factor, cuda_ptr as, \
-                                     int a_leading, cuda_ptr xs, int x_leading, int batch) {      \
-    RULE(as % 8 == 0 && xs % 8 == 0 && is_memory(as & ~(cuda_ptr)15, 8 * (i64)batch));            \
-    return start(handle,                                                                          \
-                 (work){number_type, side, triangle, op, diagonal, m, n, a_leading, x_leading,    \
-                        batch, NULL, NULL, (const cuda_ptr *)(uintptr_t)as,                       \
-                        (const cuda_ptr *)(uintptr_t)xs},                                         \
-                 factor);                                                                         \
+#define SYSTEMS(t, number_type)                                                                    \
+  blas_result cublas##t##trsm_v2(cublas_handle *handle, int side, int triangle, int op,            \
+                                 int diagonal, int m, int n, const void *factor, cuda_ptr a,       \
+                                 int a_leading, cuda_ptr x, int x_leading) {                       \
+    RULE(on_device(a, (i64)a_leading *(side == CUBLAS_LEFT ? m : n) * size_of_number(number_type), \
+                   16));                                                                           \
+    RULE(on_device(x, (i64)x_leading *n *size_of_number(number_type), 16));                        \
+    return start(handle,                                                                           \
+                 (work){number_type, side, triangle, op, diagonal, m, n, a_leading, x_leading, 1,  \
+                        (const u8 *)(uintptr_t)a, (u8 *)(uintptr_t)x, NULL, NULL},                 \
+                 factor);                                                                          \
+  }                                                                                                \
+  blas_result cublas##t##trsmBatched(cublas_handle *handle, int side, int triangle, int op,        \
+                                     int diagonal, int m, int n, const void *factor, cuda_ptr as,  \
+                                     int a_leading, cuda_ptr xs, int x_leading, int batch) {       \
+    RULE(on_device(as, 8 * (i64)batch, 8) && xs % 8 == 0);                                         \
+    return start(handle,                                                                           \
+                 (work){number_type, side, triangle, op, diagonal, m, n, a_leading, x_leading,     \
+                        batch, NULL, NULL, (const cuda_ptr *)(uintptr_t)as,                        \
+                        (const cuda_ptr *)(uintptr_t)xs},                                          \
+                 factor);                                                                          \
   }
 SYSTEMS(S, 0)
 SYSTEMS(D, 1)

@@ -18,16 +18,17 @@
 //   missing      has no cublasLtMatmul (the test renames it in its copy)
 #include "backends/gpu/cuda/cublaslt.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backends/gpu/emu/api_state.h"
 #include "core/types/literal.h"
+#include "tests/plugin/fake_library.h"
+
+#define FAKE_NAME "fake_cublaslt"
+#define FAKE_BROKEN BLAS_INVALID_VALUE
 
 enum { ALGORITHMS = 3, FASTEST = 2, SMALL_WORKSPACE = 4096, ALIGN = 16 };
-#define EXPORT __attribute__((visibility("default")))
 
 struct blas_handle {
   bool open;
@@ -45,21 +46,6 @@ struct blas_layout {
 struct blas_preference {
   size_t workspace;
 };
-
-static bool is(const char *mode) {
-  Dl_info i;
-  const char *dash = NULL;
-  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
-  size_t n = dash ? strcspn(dash + 1, ".") : 0;
-  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
-}
-
-static blas_result broken(const char *rule) {
-  (void)fprintf(stderr, "fake_cublaslt: %s\n", rule);
-  return BLAS_INVALID_VALUE;
-}
-#define RULE(x) \
-  if (!(x)) return broken(#x)
 
 // ---- descriptors --------------------------------------------------------------------------------
 EXPORT size_t cublasLtGetVersion(void);
@@ -267,9 +253,7 @@ static void multiply(void *arg) {
 
 static bool is_memory(const blas_layout *l, cuda_ptr p) {
   i64 n = (l->batch - 1) * l->batch_stride + (i64)(l->columns - 1) * l->leading + (i64)l->rows;
-  API_CALL_ANY();
-  return p % ALIGN == 0 &&
-         api_on_device((const void *)(uintptr_t)p, (size_t)n * hlo_dtype_storage(type_of(l)));
+  return on_device(p, n * (i64)hlo_dtype_storage(type_of(l)), ALIGN);
 }
 
 static bool is_factor(const blas_desc *x, const void *p, int value) {
@@ -305,7 +289,5 @@ blas_result cublasLtMatmul(blas_handle *handle, blas_desc *x, const void *alpha,
               (u8 *)(uintptr_t)workspace,
               workspace_bytes,
               k};
-  cuda_result (*enqueue)(cuda_stream *, cuda_host_fn *, void *);
-  *(void **)(void *)&enqueue = emu_api_symbol("cuLaunchHostFunc");
-  return enqueue(stream, multiply, w) == CUDA_OK ? BLAS_OK : BLAS_EXECUTION_FAILED;
+  return enqueue(stream, multiply, w) ? BLAS_OK : BLAS_EXECUTION_FAILED;
 }

@@ -16,15 +16,16 @@
 //   missing      has no cudnnBackendExecute (the test renames it in its copy)
 #include "backends/gpu/cuda/cudnn.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backends/gpu/emu/api_state.h"
 #include "core/types/literal.h"
+#include "tests/plugin/fake_library.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define FAKE_NAME "fake_cudnn"
+#define FAKE_BROKEN DNN_BAD_PARAM
+
 enum { VALUES = 16, ATTRIBUTES = 12, ENGINES = 6, WORK = 4096, MOST_RANK = 5 };
 
 static const struct engine {
@@ -52,21 +53,6 @@ struct dnn_handle {
   bool open;
   cuda_stream *stream;
 };
-
-static bool is(const char *mode) {
-  Dl_info i;
-  const char *dash = NULL;
-  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
-  size_t n = dash ? strcspn(dash + 1, ".") : 0;
-  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
-}
-
-static dnn_result broken(const char *rule) {
-  (void)fprintf(stderr, "fake_cudnn: %s\n", rule);
-  return DNN_BAD_PARAM;
-}
-#define RULE(x) \
-  if (!(x)) return broken(#x)
 
 EXPORT size_t cudnnGetVersion(void);
 size_t cudnnGetVersion(void) { return is("old") ? 8900 : is("new") ? 100000 : 91900; }
@@ -347,10 +333,8 @@ static bool is_memory(const dnn_desc *t, u64 at) {
   i64 last = 0;
   for (i64 k = 0; k < find(t, DNN_TENSOR_DIMS)->n; k++)
     last += (DIM(t, k) - 1) * number(t, DNN_TENSOR_STRIDES, k);
-  size_t size = hlo_dtype_storage(type_of(number(t, DNN_TENSOR_TYPE, 0)));
-  API_CALL_ANY();
-  return at % (u64)number(t, DNN_TENSOR_ALIGNMENT, 0) == 0 &&
-         api_on_device((const void *)(uintptr_t)at, (size_t)(last + 1) * size);
+  i64 size = (i64)hlo_dtype_storage(type_of(number(t, DNN_TENSOR_TYPE, 0)));
+  return on_device(at, (last + 1) * size, (u64)number(t, DNN_TENSOR_ALIGNMENT, 0));
 }
 
 static u64 pointer_of(const dnn_desc *pack, const dnn_desc *t) {
@@ -386,7 +370,5 @@ dnn_result cudnnBackendExecute(dnn_handle *handle, dnn_desc *plan, dnn_desc *pac
     own->stride[k] = number(c, DNN_CONVOLUTION_STRIDES, k);
     own->before[k] = number(c, DNN_CONVOLUTION_BEFORE, k);
   }
-  cuda_result (*enqueue)(cuda_stream *, cuda_host_fn *, void *);
-  *(void **)(void *)&enqueue = emu_api_symbol("cuLaunchHostFunc");
-  return enqueue(handle->stream, convolve, own) == CUDA_OK ? DNN_OK : DNN_EXECUTION_FAILED;
+  return enqueue(handle->stream, convolve, own) ? DNN_OK : DNN_EXECUTION_FAILED;
 }

@@ -17,16 +17,17 @@
 //   missing      has no cufftSetWorkArea (the test renames it in its copy)
 #include "backends/gpu/cuda/cufft.h"
 
-#include <complex.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/gpu/emu/api_state.h"
+#include "tests/plugin/fake_library.h"
+#include "tests/plugin/fake_numbers.h"
+
+#define FAKE_NAME "fake_cufft"
+#define FAKE_BROKEN FFT_INVALID_VALUE
 
 enum { PLANS = 4096, MOST_RANK = 3, ALIGN = 256, WORK = 512 };
-#define EXPORT __attribute__((visibility("default")))
 
 typedef struct side {
   i64 dims[MOST_RANK], distance;
@@ -41,20 +42,6 @@ typedef struct fourier {
 } fourier;
 static fourier plans[PLANS];
 
-static bool is(const char *mode) {
-  Dl_info i;
-  const char *dash = NULL;
-  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
-  size_t n = dash ? strcspn(dash + 1, ".") : 0;
-  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
-}
-
-static fft_result broken(const char *rule) {
-  (void)fprintf(stderr, "fake_cufft: %s\n", rule);
-  return FFT_INVALID_VALUE;
-}
-#define RULE(x) \
-  if (!(x)) return broken(#x)
 #define PLAN(p, number)                                                               \
   RULE((number) > 0 && (number) < PLANS && plans[(number) > 0 ? (number) : 0].alive); \
   fourier *p = &plans[number]
@@ -139,21 +126,15 @@ fft_result cufftSetStream(fft_plan plan, cuda_stream *stream) {
   return FFT_OK;
 }
 
-static bool is_memory(cuda_ptr at, size_t n) {
-  API_CALL_ANY();
-  return api_on_device((const void *)(uintptr_t)at, n);
-}
-
 fft_result cufftSetWorkArea(fft_plan plan, cuda_ptr at) {
   PLAN(p, plan);
-  RULE(p->made && (is("nowork") ? at == 0 : at % ALIGN == 0 && is_memory(at, WORK)));
+  RULE(p->made && (is("nowork") ? at == 0 : on_device(at, WORK, ALIGN)));
   p->work = (u8 *)(uintptr_t)at;
   p->told = true;
   return FFT_OK;
 }
 
 // ---- transforms ---------------------------------------------------------------------------------
-typedef double complex number;
 typedef struct work {
   fourier p;
   u8 *in, *out;
@@ -166,25 +147,7 @@ static i64 place(const fourier *p, const side *s, i64 batch, const i64 *at) {
   return batch * s->distance + x;
 }
 
-static number read_one(const work *w, i64 at) {
-  bool real = reads_reals(w->p.type), wide = is_wide(w->p.type);
-  if (wide) {
-    const double *x = (const double *)(const void *)w->in;
-    return real ? x[at] : x[2 * at] + x[2 * at + 1] * I;
-  }
-  const float *x = (const float *)(const void *)w->in;
-  return real ? (double)x[at] : (double)x[2 * at] + (double)x[2 * at + 1] * I;
-}
-
-static void write_one(const work *w, i64 at, number v) {
-  bool real = makes_reals(w->p.type);
-  double part[2] = {creal(v), cimag(v)};
-  for (int k = 0; k < (real ? 1 : 2); k++) {
-    i64 to = real ? at : 2 * at + k;
-    if (is_wide(w->p.type)) ((double *)(void *)w->out)[to] = part[k];
-    else ((float *)(void *)w->out)[to] = (float)part[k];
-  }
-}
+static int number_type(bool real, int type) { return (real ? 0 : 2) + is_wide(type); }
 
 static void next(const fourier *p, i64 *at) {
   for (int k = p->rank; k-- > 0;) {
@@ -200,7 +163,7 @@ static number element(const work *w, i64 batch, const i64 *at) {
   i64 last = p->n[p->rank - 1];
   bool mirrored = makes_reals(p->type) && at[p->rank - 1] > last / 2;
   for (int k = 0; k < p->rank && mirrored; k++) from[k] = (p->n[k] - at[k]) % p->n[k];
-  number v = read_one(w, place(p, &p->in, batch, from));
+  number v = get(number_type(reads_reals(p->type), p->type), w->in, place(p, &p->in, batch, from));
   return mirrored ? conj(v) : v;
 }
 
@@ -228,7 +191,8 @@ static void transform(void *arg) {
     memset(at, 0, sizeof at);
     for (i64 k = 0; k < n; k++, next(p, at))
       if (!reads_reals(p->type) || at[p->rank - 1] <= p->n[p->rank - 1] / 2)
-        write_one(w, place(p, &p->out, b, at), sum_of(w, all, at));
+        put(number_type(makes_reals(p->type), p->type), w->out, place(p, &p->out, b, at),
+            sum_of(w, all, at));
   }
   free(all);
   if (makes_reals(p->type))
@@ -244,15 +208,12 @@ static fft_result execute(fft_plan plan, int type, cuda_ptr in, cuda_ptr out, in
                     (reads_reals(type) ? one : 2 * one),
          out_bytes = (size_t)(p->batch * size_of(p, reads_reals(type))) *
                      (makes_reals(type) ? one : 2 * one);
-  RULE(in % (2 * one) == 0 && out % (2 * one) == 0);
-  RULE(is_memory(in, in_bytes) && is_memory(out, out_bytes));
+  RULE(on_device(in, (i64)in_bytes, 2 * one) && on_device(out, (i64)out_bytes, 2 * one));
   RULE(in == out ? in_bytes == out_bytes : in + in_bytes <= out || out + out_bytes <= in);
   if (is("failing")) return FFT_EXEC_FAILED;
   work *w = calloc(1, sizeof *w);  // as long as the process: it may be recorded
   *w = (work){*p, (u8 *)(uintptr_t)in, (u8 *)(uintptr_t)out, sign};
-  cuda_result (*enqueue)(cuda_stream *, cuda_host_fn *, void *);
-  *(void **)(void *)&enqueue = emu_api_symbol("cuLaunchHostFunc");
-  return enqueue(p->stream, transform, w) == CUDA_OK ? FFT_OK : FFT_EXEC_FAILED;
+  return enqueue(p->stream, transform, w) ? FFT_OK : FFT_EXEC_FAILED;
 }
 
 #define EXECUTE(name, sign, ...)                                                     \

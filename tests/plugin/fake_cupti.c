@@ -9,11 +9,11 @@
 //   busy    another profiler is there
 //   denied  this user may not have records
 //   short   has no cuptiActivityFlushAll (the test renames it in its copy)
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "backends/gpu/emu/api.h"
+#include "tests/plugin/fake_mode.h"
 
 enum { COPY = 1, SET = 2, KERNEL = 10, EXTERNAL = 39, GRAPH = 51, KINDS = 64 };
 enum {
@@ -79,14 +79,6 @@ static struct {
 } fake = {.lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP};
 static _Thread_local u64 external[DEEPEST];
 static _Thread_local u32 depth;
-
-static bool is(const char *mode) {
-  Dl_info i;
-  const char *dash = NULL;
-  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
-  size_t n = dash ? strcspn(dash + 1, ".") : 0;
-  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
-}
 
 // ---- buffers ------------------------------------------------------------------------------------
 static size_t bytes_of(u32 kind) {
@@ -183,7 +175,6 @@ static void did(const emu_work *w) {
 }
 
 // ---- its functions ------------------------------------------------------------------------------
-#define EXPORT __attribute__((visibility("default")))
 EXPORT int cuptiGetVersion(u32 *version);
 EXPORT int cuptiGetTimestamp(u64 *ns);
 EXPORT int cuptiActivityRegisterCallbacks(requested_fn *requested, completed_fn *completed);

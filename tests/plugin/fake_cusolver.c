@@ -13,16 +13,17 @@
 //   missing      has no cusolverDnSpotrf (the test renames it in its copy)
 #include "backends/gpu/cuda/cusolver.h"
 
-#include <complex.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/gpu/emu/api_state.h"
 #include "backends/gpu/cuda/cublas.h"
+#include "tests/plugin/fake_library.h"
+#include "tests/plugin/fake_numbers.h"
 
-#define EXPORT __attribute__((visibility("default")))
+#define FAKE_NAME "fake_cusolver"
+#define FAKE_BROKEN SOLVER_INVALID_VALUE
+
 enum { ROOM = 24 };
 
 struct solver_handle {
@@ -30,66 +31,9 @@ struct solver_handle {
   cuda_stream *stream;
 };
 
-static bool is(const char *mode) {
-  Dl_info i;
-  const char *dash = NULL;
-  if (dladdr((void *)(uintptr_t)is, &i) && i.dli_fname) dash = strrchr(i.dli_fname, '-');
-  size_t n = dash ? strcspn(dash + 1, ".") : 0;
-  return n == strlen(mode) && memcmp(dash + 1, mode, n) == 0;
-}
-
-static solver_result broken(const char *rule) {
-  (void)fprintf(stderr, "fake_cusolver: %s\n", rule);
-  return SOLVER_INVALID_VALUE;
-}
-#define RULE(x) \
-  if (!(x)) return broken(#x)
-
 #define SOLVER_FN(field, symbol, args) EXPORT solver_result symbol args;
 #include "backends/gpu/cuda/cusolver.def"
 #undef SOLVER_FN
-
-static bool is_memory(cuda_ptr at, i64 n) {
-  API_CALL_ANY();
-  return at % 16 == 0 && api_on_device((const void *)(uintptr_t)at, (size_t)n);
-}
-
-static bool is_captured(cuda_stream *s) {
-  int (*ask)(cuda_stream *, int *);
-  int status = 0;
-  *(void **)(void *)&ask = emu_api_symbol("cuStreamIsCapturing");
-  return ask(s, &status) != CUDA_OK || status != 0;
-}
-
-static bool enqueue(cuda_stream *s, cuda_host_fn *fn, void *arg) {
-  cuda_result (*later)(cuda_stream *, cuda_host_fn *, void *);
-  *(void **)(void *)&later = emu_api_symbol("cuLaunchHostFunc");
-  return later(s, fn, arg) == CUDA_OK;
-}
-
-// ---- numbers: types 0 to 3 are f32, f64, c64, c128 ----------------------------------------------
-typedef double complex number;
-static i64 size_of(int type) { return (i64[]){4, 8, 8, 16}[type]; }
-
-static number get(int type, const void *p, i64 k) {
-  const float *f = p;
-  const double *d = p;
-  switch (type) {
-  case 0: return (double)f[k];
-  case 1: return d[k];
-  case 2: return (double)f[2 * k] + (double)f[2 * k + 1] * I;
-  default: return d[2 * k] + d[2 * k + 1] * I;
-  }
-}
-
-static void put(int type, void *p, i64 k, number v) {
-  float *f = p;
-  double *d = p;
-  if (type == 0) f[k] = (float)creal(v);
-  else if (type == 1) d[k] = creal(v);
-  else if (type == 2) f[2 * k] = (float)creal(v), f[2 * k + 1] = (float)cimag(v);
-  else d[2 * k] = creal(v), d[2 * k + 1] = cimag(v);
-}
 
 // ---- handles ------------------------------------------------------------------------------------
 solver_result cusolverGetVersion(int *version) {
@@ -151,7 +95,7 @@ static i32 factor(const work *w, u8 *p) {
 
 static void compute(void *arg) {
   const work *w = arg;
-  if (w->work) memset(w->work, 0xa5, (size_t)(ROOM * size_of(w->type)));
+  if (w->work) memset(w->work, 0xa5, (size_t)(ROOM * size_of_number(w->type)));
   for (int b = 0; b < w->batch; b++)
     w->info[b] = factor(w, w->many ? (u8 *)(uintptr_t)w->many[b] : w->one);
 }
@@ -168,7 +112,7 @@ static solver_result start(const solver_handle *h, work w, cuda_ptr info) {
   RULE(h && h->open && h->stream && !is_captured(h->stream));
   RULE(w.n > 0 && w.leading >= w.n && w.batch > 0);
   RULE(w.triangle == CUBLAS_LOWER || w.triangle == CUBLAS_UPPER);
-  RULE(is_memory(info, 4 * w.batch));
+  RULE(on_device(info, 4 * w.batch, 16));
   if (is("failing")) return SOLVER_EXECUTION_FAILED;
   work *own = calloc(1, sizeof *own);  // as long as the process
   *own = w;
@@ -178,8 +122,8 @@ static solver_result start(const solver_handle *h, work w, cuda_ptr info) {
 
 static solver_result one(int type, const solver_handle *h, int triangle, int n, cuda_ptr a,
                          int leading, cuda_ptr room_at, int elements, cuda_ptr info) {
-  RULE(elements >= ROOM && is_memory(room_at, ROOM * size_of(type)));
-  RULE(is_memory(a, (i64)leading * n * size_of(type)));
+  RULE(elements >= ROOM && on_device(room_at, ROOM * size_of_number(type), 16));
+  RULE(on_device(a, (i64)leading * n * size_of_number(type), 16));
   return start(h,
                (work){type, triangle, n, leading, 1, (u8 *)(uintptr_t)a, (u8 *)(uintptr_t)room_at,
                       NULL, NULL},
@@ -188,7 +132,7 @@ static solver_result one(int type, const solver_handle *h, int triangle, int n, 
 
 static solver_result many(int type, const solver_handle *h, int triangle, int n, cuda_ptr list,
                           int leading, cuda_ptr info, int batch) {
-  RULE(is_memory(list, 8 * (i64)batch));
+  RULE(on_device(list, 8 * (i64)batch, 16));
   return start(
       h, (work){type, triangle, n, leading, batch, NULL, NULL, (cuda_ptr *)(uintptr_t)list, NULL},
       info);
