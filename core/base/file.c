@@ -174,3 +174,16 @@ hs_status hs_write_file(const char *path, const char *p, size_t n, bool append) 
   hs_free(tmp);
   return ok ? HS_GOOD : fail_write(path, err);
 }
+
+void hs_make_folders(const char *path, u32 levels) {
+  char *s = hs_strdup(path);
+  u32 left = 0;
+  for (const char *p = s + 1; *p; p++) left += *p == '/';
+  for (char *p = s + 1; *p; p++) {
+    if (*p != '/' || left-- > levels) continue;
+    *p = 0;
+    (void)mkdir(s, 0700);
+    *p = '/';
+  }
+  hs_free(s);
+}

@@ -14,10 +14,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/eval/inputs.h"
 #include "core/text/text.h"
 #include "profiler/price.h"
@@ -661,22 +661,11 @@ hs_status calibrate_machine(backend_context *context, u32 threads, calibrate_pro
   return HS_GOOD;
 }
 
-static void make_folders(const char *path) {
-  char *s = hs_strdup(path);
-  for (char *p = s + 1; *p; p++)
-    if (*p == '/') {
-      *p = 0;
-      (void)mkdir(s, 0700);  // writing the file says what is wrong
-      *p = '/';
-    }
-  hs_free(s);
-}
-
 hs_status calibrate_save(const prof_calibration *c, char **path) {
   *path = prof_calibration_path(c->key);
   if (!*path)
     return hs_fail(HS_E_IO, "no place for the calibration: neither XDG_CACHE_HOME nor HOME");
-  make_folders(*path);
+  hs_make_folders(*path, UINT32_MAX);
   hs_buf text = {0};
   prof_calibration_print(c, &text);
   hs_status s = hs_write_file(*path, text.p, text.n, false);

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -233,18 +232,6 @@ static char *history_path(const repl_cmd *c) {
   return runs;
 }
 
-// The two folders above it, and ~/.cache; writing the file says what is wrong with them.
-static void make_folders(const char *path) {
-  char *s = hs_strdup(path), *end[3] = {0};
-  for (u32 k = 0; k < HS_COUNT(end) && (end[k] = strrchr(s, '/')) != NULL; k++) *end[k] = 0;
-  for (u32 k = HS_COUNT(end); k-- > 0;) {
-    if (!end[k]) continue;
-    (void)mkdir(s, 0700);
-    *end[k] = '/';
-  }
-  hs_free(s);
-}
-
 static hs_status read_history(const char *path, prof_history *out) {
   hs_view v;
   if (access(path, R_OK) != 0) return HS_GOOD;  // the first time
@@ -256,7 +243,7 @@ static hs_status read_history(const char *path, prof_history *out) {
 
 static hs_status write_history(const char *path, const prof_history *h) {
   hs_buf text = {0};
-  make_folders(path);
+  hs_make_folders(path, 3);  // two of ours and ~/.cache
   prof_history_print(h, &text);
   hs_status s = hs_write_file(path, hs_buf_cstr(&text), text.n, false);
   hs_buf_free(&text);

@@ -16,6 +16,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "core/base/visible.h"
 #include "repl/shell/out.h"
 
@@ -50,16 +51,8 @@ static char *find_history(void) {
                : home && *home        ? hs_format("%s/.local/state", home)
                                       : NULL;
   if (!base) return NULL;
-  char *dir = hs_format("%s/hlosh", base);
-  for (char *p = dir + 1; *p; p++)
-    if (*p == '/') {
-      *p = 0;
-      (void)mkdir(dir, 0700);
-      *p = '/';
-    }
-  (void)mkdir(dir, 0700);
-  char *path = hs_format("%s/history", dir);
-  hs_free(dir);
+  char *path = hs_format("%s/hlosh/history", base);
+  hs_make_folders(path, UINT32_MAX);
   hs_free(base);
   return path;
 }
