@@ -53,8 +53,8 @@ $(B)/config.mk: scripts/probe.sh Makefile
 SRC_core     := $(wildcard core/*.c core/*/*.c core/*/*/*.c)
 SRC_passes   := $(wildcard passes/*.c passes/*/*.c)
 SRC_backends := $(filter-out backends/emit/% backends/gpu/emu/%,$(wildcard backends/*.c backends/*/*.c backends/*/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c backends/emit/*/*.c backends/gpu/emu/*.c))
-SRC_profiler := $(wildcard profiler/*.c)
-SRC_viz      := $(wildcard viz/*.c)
+SRC_profiler := $(wildcard profiler/*.c profiler/*/*.c)
+SRC_viz      := $(wildcard viz/*.c viz/*/*.c)
 SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c repl/*/*.c))
 SRC_plugin   := $(wildcard plugin/*.c)
 LIB_SRC := $(SRC_core) $(SRC_passes) $(SRC_backends) $(SRC_profiler) $(SRC_viz) $(SRC_repl)
@@ -123,7 +123,7 @@ $(B)/%.o: %.c $(B)/config.mk
 # The backend embeds its Python program, the gallery its modules, the explorer's page its program.
 $(B)/backends/jax/jax.o: backends/jax/child.py
 $(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
-$(B)/viz/explore_write.o: $(wildcard viz/explorer*.js viz/explorer.css viz/explorer.html)
+$(B)/viz/page/explore_write.o: $(wildcard viz/page/explorer*.js viz/page/explorer.css viz/page/explorer.html)
 
 -include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(PLUGIN_OBJ:.o=.d) $(API_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 

@@ -7,7 +7,7 @@
 #include "core/text/text.h"
 #include "core/verify/verify.h"
 #include "passes/passes.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 
 #include <stdlib.h>
 

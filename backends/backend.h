@@ -57,8 +57,8 @@ typedef struct backend_options {
   // cpu: plan steps and buffers as for running, but make no code: the program can say its figures
   // and its plan, and not run
   bool plan_only;
-  // gpu: the device to compile for, a name of profiler/devices.def, which need not be here. NULL:
-  // the one that is here; for gpu-emulated an H200
+  // gpu: the device to compile for, a name of profiler/model/devices.def, which need not be
+  // here. NULL: the one that is here; for gpu-emulated an H200
   const char *device;
   const char *driver;  // gpu: path of the CUDA driver's library; NULL: the one that is installed
   backend_libraries libraries;  // gpu

@@ -29,7 +29,7 @@
 #include "core/eval/inputs.h"
 #include "core/text/text.h"
 #include "passes/passes.h"
-#include "profiler/calibration.h"
+#include "profiler/model/calibration.h"
 #include "repl/formats/files.h"
 #include "repl/measure/calibrate.h"
 #include "repl/shell/command.h"

@@ -4,7 +4,7 @@
 #define EMIT_CODEGEN_H
 
 #include "backends/emit/emit.h"
-#include "backends/emit/nest.h"
+#include "backends/emit/nest/nest.h"
 #include <llvm-c/Core.h>
 
 #define CG_MAX_UNROLL 16

@@ -9,7 +9,7 @@
 #ifndef EMIT_EMIT_H
 #define EMIT_EMIT_H
 
-#include "backends/emit/kind.h"
+#include "backends/emit/nest/kind.h"
 #include "core/ir/ir.h"
 
 // A compiled kernel: fn runs chunk `chunk` of `chunks`; chunks are independent and may run in any

@@ -3,7 +3,7 @@
 #define EMIT_UNIT_H
 
 #include "backends/emit/emit.h"
-#include "backends/emit/nest.h"
+#include "backends/emit/nest/nest.h"
 #include "backends/emit/region.h"
 #include <llvm-c/Types.h>
 #include <pthread.h>

@@ -6,7 +6,7 @@
 
 // What limits how many of a kernel's warps one core (SM) of it holds.
 typedef struct gpu_target {
-  const char *name;            // as in profiler/devices.def
+  const char *name;            // as in profiler/model/devices.def
   u32 sm;                      // compute capability: 90 is 9.0
   u32 cores, threads, blocks;  // of the device; most of each on one core
   u32 registers, shared;       // of one core; bytes

@@ -11,7 +11,7 @@
 #include "backends/ffi.h"
 #include "backends/pjrt/plugin.h"
 #include "core/proto/proto.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 
 #include <ctype.h>
 #include <math.h>

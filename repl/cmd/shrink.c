@@ -12,7 +12,7 @@
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/bundle.h"
-#include "repl/debug/shrink.h"
+#include "repl/shrink/shrink.h"
 #include "repl/debug/watch.h"
 #include "repl/shell/gate.h"
 

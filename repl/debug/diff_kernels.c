@@ -17,7 +17,7 @@
 
 #include "core/analysis/cost.h"
 #include "passes/run/rewrite.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 
 // clean: members with an unchanged counterpart; named: linked by metadata
 typedef struct kernel {

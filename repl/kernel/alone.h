@@ -3,7 +3,7 @@
 #ifndef REPL_KERNEL_ALONE_H
 #define REPL_KERNEL_ALONE_H
 
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 #include "repl/cmd/cmd.h"
 
 // A new module, the caller's, whose entry is a kernel between parameters, one per distinct operand

@@ -17,7 +17,7 @@
 
 #include "backends/worker.h"
 #include "profiler/perf_events.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 #include "profiler/units.h"
 #include "repl/shell/exec.h"
 

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "core/analysis/cost.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 #include "profiler/units.h"
 #include "repl/kernel/alone.h"
 #include "repl/shell/exec.h"

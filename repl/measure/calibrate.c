@@ -20,7 +20,7 @@
 #include "core/base/file.h"
 #include "core/eval/inputs.h"
 #include "core/text/text.h"
-#include "profiler/price.h"
+#include "profiler/model/price.h"
 #include "repl/formats/files.h"
 #include "repl/shell/command.h"
 

@@ -1,9 +1,10 @@
-// calibrate.h: measuring what this machine takes for elementary work (profiler/calibration.h).
+// calibrate.h: measuring what this machine takes for elementary work, which
+// profiler/model/calibration.h keeps.
 #ifndef REPL_CALIBRATE_H
 #define REPL_CALIBRATE_H
 
 #include "backends/backend.h"
-#include "profiler/calibration.h"
+#include "profiler/model/calibration.h"
 
 // Called before each group of measurements with its name, and the part that is done.
 typedef void calibrate_progress(void *arg, const char *what, double done);

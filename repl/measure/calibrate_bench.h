@@ -3,7 +3,7 @@
 #ifndef REPL_MEASURE_CALIBRATE_BENCH_H
 #define REPL_MEASURE_CALIBRATE_BENCH_H
 
-#include "profiler/price.h"
+#include "profiler/model/price.h"
 #include "repl/measure/calibrate.h"
 
 // The least that a figure may be: differences of two times can be below.

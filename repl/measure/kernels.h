@@ -4,7 +4,7 @@
 #ifndef REPL_MEASURE_KERNELS_H
 #define REPL_MEASURE_KERNELS_H
 
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 #include "profiler/record.h"
 #include "repl/cmd/cmd.h"
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/file.h"
-#include "profiler/calibration.h"
+#include "profiler/model/calibration.h"
 #include "profiler/units.h"
 #include "repl/shell/plugin.h"
 

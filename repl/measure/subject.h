@@ -4,7 +4,7 @@
 #define REPL_CMD_SUBJECT_H
 
 #include "profiler/noise.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 #include "profiler/trial.h"
 #include "repl/cmd/cmd.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "backends/jax/jax.h"
-#include "profiler/gpu.h"
+#include "profiler/model/gpu.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/target.h"
 

@@ -10,7 +10,7 @@
 #include "backends/backend.h"
 #include "core/analysis/cost.h"
 #include "passes/passes.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 
 typedef struct repl_command repl_command;  // command.h
 typedef struct repl_version repl_version;

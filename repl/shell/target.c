@@ -3,8 +3,8 @@
 
 #include <unistd.h>
 
-#include "profiler/calibration.h"
-#include "profiler/gpu.h"
+#include "profiler/model/calibration.h"
+#include "profiler/model/gpu.h"
 #include "repl/formats/files.h"
 #include "repl/shell/exec.h"
 

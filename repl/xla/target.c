@@ -2,12 +2,12 @@
 // shell/target.h.
 //
 // A GPU has two sides: the numbers that the estimator computes with, and the description that
-// XLA:GPU compiles by. Those of the table have both (profiler/devices.def, profiler/gpus.def); a
-// file in XLA's own format gives both too.
+// XLA:GPU compiles by. Those of the table have both (devices.def and gpus.def in profiler/model); a file in
+// XLA's own format gives both too.
 #include <unistd.h>
 
 #include "backends/gpu/target.h"
-#include "profiler/gpu.h"
+#include "profiler/model/gpu.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/target.h"
 

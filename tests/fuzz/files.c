@@ -4,8 +4,8 @@
 #include "tests/fuzz/target.h"
 #include "core/eval/eval.h"
 #include "core/text/text.h"
-#include "profiler/calibration.h"
-#include "profiler/gpu.h"
+#include "profiler/model/calibration.h"
+#include "profiler/model/gpu.h"
 #include "repl/measure/saved.h"
 
 #include <math.h>

@@ -11,7 +11,7 @@
 #include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "passes/passes.h"
-#include "profiler/prof.h"
+#include "profiler/model/prof.h"
 #include "tests/harness/chain.h"
 #include "tests/harness/checks.h"
 #include "tests/harness/meaning.h"

@@ -5,7 +5,7 @@
 // whatever order they end in. stderr of a child is dropped.
 #include "tests/harness/driver.h"
 
-#include "profiler/gpu.h"
+#include "profiler/model/gpu.h"
 
 #include <dirent.h>
 #include <errno.h>

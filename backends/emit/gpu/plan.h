@@ -2,7 +2,7 @@
 #ifndef EMIT_GPU_PLAN_H
 #define EMIT_GPU_PLAN_H
 
-#include "backends/emit/nest.h"
+#include "backends/emit/nest/nest.h"
 
 #define GPU_WARP 32
 #define GPU_SHARED_BYTES (40 << 10)  // of row buffers or tiles; 48 KiB is what every GPU has

@@ -19,7 +19,7 @@
 #include "backends/pjrt/serve.h"
 #include "core/text/text.h"
 #include "core/verify/verify.h"
-#include "profiler/gpu.h"
+#include "profiler/model/gpu.h"
 #include "tests/unit/backends/plugins.h"
 #include "tests/unit/skip.h"
 

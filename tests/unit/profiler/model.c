@@ -1,9 +1,9 @@
 // model.c: the pieces of the estimator: what a kernel does, what that takes on a device, what lies
 // around kernels, calibrations as text, and numbers for people.
 #include "core/text/text.h"
-#include "profiler/calibration.h"
-#include "profiler/prof.h"
-#include "profiler/price.h"
+#include "profiler/model/calibration.h"
+#include "profiler/model/prof.h"
+#include "profiler/model/price.h"
 #include "profiler/units.h"
 
 #include <math.h>

@@ -1,0 +1,188 @@
+// split.c — long reductions with few results, in two phases.
+//
+// The stage gets one more parallel loop s, outermost. Its reduction covers only the s-th split of
+// the first reduced loop and starts from the reducer's identity (or, for a reducer that returns one
+// of its arguments, from the initial value); the partial results go to scratch. A finishing stage,
+// run after all chunks, reduces them in order with the same reducer from the initial value and then
+// does what the original stage did with the result. Where lanes run along the results, a chunk
+// reads several rows side by side, and the machine follows only so many streams at once: then a
+// partial result is made in passes over a few rows each, from where the last pass left it. The
+// number of splits depends on shapes only, so
+// the bits do too. This is the split-K scheme of matrix multiplication, for any reducer whose
+// elements may come in any order.
+#include "backends/emit/nest/nest.h"
+
+typedef struct cloner {
+  nest *n;
+  u32 *map;
+  size_t cap;
+} cloner;
+
+// A copy of a node and of what it depends on, with the results of the reduction replaced as in map;
+// the node itself where nothing changes.
+static u32 clone(cloner *c, u32 id) {
+  if (id == NEST_NONE || c->map[id] != NEST_NONE) return id == NEST_NONE ? id : c->map[id];
+  nest_node x = c->n->nodes.v[id];
+  bool same = true;
+  for (u32 k = 0; k < x.nargs; k++) {
+    u32 a = clone(c, x.args[k]);
+    same &= a == x.args[k];
+    x.args[k] = a;
+  }
+  return c->map[id] = same ? id : nest_node_add(c->n, &x);
+}
+
+// Every reduction that the stage's stores reach, as long as they share one set of loops; NEST_NONE
+// otherwise.
+static u32 only_root(const nest *n, u32 id, u8 *visited, u32 root) {
+  if (id == NEST_NONE || visited[id]) return root;
+  visited[id] = 1;
+  const nest_node *x = &n->nodes.v[id];
+  if (x->kind == NEST_REDUCE) {
+    u32 r = n->groups.v[x->group].merged_into;
+    return root == UINT32_MAX - 1 || root == r ? r : NEST_NONE;
+  }
+  for (u32 k = 0; k < x->nargs && root != NEST_NONE; k++)
+    root = only_root(n, x->args[k], visited, root);
+  if (x->kind == NEST_LOAD && root != NEST_NONE) root = only_root(n, x->guard, visited, root);
+  return root;
+}
+
+// Whether the value needs another reduction.
+static bool nested(const nest *n, u32 id, u8 *visited) {
+  if (id == NEST_NONE || visited[id]) return false;
+  visited[id] = 1;
+  const nest_node *x = &n->nodes.v[id];
+  if (x->kind == NEST_REDUCE || x->written_by) return true;
+  for (u32 k = 0; k < x->nargs; k++)
+    if (nested(n, x->args[k], visited)) return true;
+  return false;
+}
+
+// What a partial result starts from, as a node: the reducer's identity, or the initial value of a
+// reducer that returns one of its arguments.
+static u32 start_of(nest *n, const nest_group *g, u32 k) {
+  hlo_dtype t = n->nodes.v[g->acc[k]].dtype;
+  double inf = __builtin_inf();
+  switch (g->monoid) {
+  case HLO_ADD: return nest_const_f64(n, t, hlo_dtype_is_float(t) ? -0.0 : 0);
+  case HLO_MULTIPLY: return nest_const_f64(n, t, 1);
+  case HLO_MAXIMUM: return hlo_dtype_is_float(t) ? nest_const_f64(n, t, -inf) : NEST_NONE;
+  case HLO_MINIMUM: return hlo_dtype_is_float(t) ? nest_const_f64(n, t, inf) : NEST_NONE;
+  case HLO_OP_INVALID: return g->init[k];
+  default: return NEST_NONE;
+  }
+}
+
+i64 nest_split_reduction(nest *n, u32 stage, i64 splits, i64 rows) {
+  nest_stage *st = &n->stages.v[stage];
+  u8 *visited = hs_calloc(2 * n->nodes.n + 2, 1);
+  u32 root = UINT32_MAX - 1;
+  for (size_t k = 0; k < st->stores.n && root != NEST_NONE; k++)
+    root = only_root(n, st->stores.v[k].node, visited, root);
+  bool ok = root < n->groups.n && n->groups.v[root].nloops > 0;
+  u64 loops = 0;
+  for (u32 k = 0; k < st->nloops; k++) loops |= 1ull << n->vars.v[st->loops[k]].loop;
+  for (size_t g = 0; g < n->groups.n && ok; g++) {
+    const nest_group *gr = &n->groups.v[g];
+    if (gr->merged_into != root) continue;
+    ok = gr->free_order && gr->seg == NEST_NONE;
+    for (u32 k = 0; k < gr->nacc && ok && rows; k++)
+      if (start_of(n, gr, k) == NEST_NONE) rows = 0;
+    for (u32 k = 0; k < gr->nacc && ok; k++)
+      ok = !nested(n, gr->in[k], visited + n->nodes.n) &&
+           (n->nodes.v[gr->out[k]].deps & ~loops) == 0;
+    for (u32 k = 0; k < gr->nacc && ok; k++) ok = n->nodes.v[gr->init[k]].deps == 0;
+  }
+  hs_free(visited);
+  if (!ok || n->stages.n != 1) return 0;
+  i64 extent = n->vars.v[n->groups.v[root].loops[0]].hi + 1, size = (extent + splits - 1) / splits,
+      passes = 1;
+  if (rows && size > rows) passes = (size + rows - 1) / rows, size = rows;
+  i64 steps = (extent + size - 1) / size;
+  splits = (steps + passes - 1) / passes;
+  u32 s, s2;
+  if (splits < 2 || !nest_new_loop(n, steps, &s) || !nest_new_loop(n, splits, &s2)) return 0;
+  // the number of the partial result, and whether it has been begun
+  const nest_expr *part = nest_div(n, nest_of_var(n, s, 1), passes),
+                  *pass = nest_mod(n, nest_of_var(n, s, 1), passes);
+  u32 begun = passes > 1 ? nest_guard(n, pass, 1, passes, NEST_NONE) : NEST_NONE;
+  // The finishing stage: the old one, with its reductions over scratch.
+  nest_stage fin = {.nloops = st->nloops};
+  memcpy(fin.loops, st->loops, sizeof fin.loops);
+  i64 points = 1;
+  const nest_expr *lin = nest_const(n, 0);
+  for (u32 k = 0; k < st->nloops; k++) {
+    i64 e = n->vars.v[st->loops[k]].hi + 1;
+    lin = nest_add(n, nest_mul(n, lin, e), nest_of_var(n, st->loops[k], 1));
+    points *= e;
+  }
+  cloner c = {n, NULL, 0};
+  size_t old_nodes = n->nodes.n, old_groups = n->groups.n;
+  c.map = hs_alloc(old_nodes * sizeof *c.map);
+  for (size_t k = 0; k < old_nodes; k++) c.map[k] = NEST_NONE;
+  HS_VEC(nest_store) partial = {0};
+  for (size_t g = 0; g < old_groups; g++) {
+    if (n->groups.v[g].merged_into != root) continue;
+    nest_group *gr = &n->groups.v[g];
+    gr->seg = s;
+    gr->seg_size = size;
+    nest_group ng = *gr;
+    u32 gid = (u32)n->groups.n;
+    ng.seg = ng.cond = NEST_NONE;
+    ng.nloops = 1;
+    ng.loops[0] = s2;
+    ng.mask = 1ull << n->vars.v[s2].loop;
+    ng.merged_into = gid;
+    ng.in = hs_arena_zalloc(n->a, 3 * ng.nacc * sizeof(u32));
+    ng.out = ng.in + ng.nacc;
+    u32 *resumed = ng.in + 2 * ng.nacc;  // the initial values of the partial results
+    for (u32 k = 0; k < ng.nacc; k++) {
+      hlo_dtype t = n->nodes.v[ng.acc[k]].dtype;
+      nest_buf b = {.dtype = t,
+                    .elements = splits * points,
+                    .arg = NEST_BUF_SCRATCH,
+                    .offset = n->scratch_bytes};
+      n->scratch_bytes += (b.elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
+      hs_vec_push(&n->bufs, b);
+      u32 buf = (u32)n->bufs.n - 1;
+      const nest_expr *at = nest_add(n, nest_mul(n, part, points), lin);
+      hs_vec_push(&partial, ((nest_store){buf, at, n->groups.v[g].out[k]}));
+      if (passes > 1) {
+        u32 so_far = nest_node_add(
+            n, &(nest_node){.kind = NEST_LOAD, .dtype = t, .e = at, .buf = buf, .guard = begun});
+        resumed[k] = nest_select(n, t, begun, so_far, start_of(n, &n->groups.v[g], k));
+      }
+      ng.in[k] = nest_node_add(n, &(nest_node){.kind = NEST_LOAD,
+                                               .dtype = t,
+                                               .e = nest_add(n, nest_of_var(n, s2, points), lin),
+                                               .buf = buf,
+                                               .guard = NEST_NONE});
+    }
+    if (passes > 1) n->groups.v[g].init = resumed, n->groups.v[g].resumes = true;
+    hs_vec_push(&n->groups, ng);
+    for (u32 k = 0; k < ng.nacc; k++) {
+      u32 o = nest_node_add(
+          n, &(nest_node){
+                 .kind = NEST_REDUCE, .dtype = n->nodes.v[ng.acc[k]].dtype, .group = gid, .k = k});
+      ng.out[k] = o;
+      c.map[n->groups.v[g].out[k]] = o;
+    }
+  }
+  st = &n->stages.v[stage];
+  for (size_t k = 0; k < st->stores.n; k++) {
+    nest_store x = st->stores.v[k];
+    x.node = clone(&c, x.node);
+    hs_vec_push(&fin.stores, x);
+  }
+  hs_free(c.map);
+  hs_vec_free(&st->stores);
+  st->stores.v = partial.v, st->stores.n = partial.n, st->stores.cap = partial.cap;
+  memmove(st->loops + 1, st->loops, st->nloops * sizeof *st->loops);
+  st->loops[0] = s;
+  st->is_split = true;
+  st->nloops++;
+  hs_vec_push(&n->finish, fin);
+  for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
+  return passes;
+}
