@@ -46,6 +46,7 @@ typedef struct cp_flow {
   hlo_instr **definer;  // by position: its instruction; NULL before cp_find_uses
   u32 *when;            // by instruction id: its index in a sequential execution
   bool *phi;            // by position: merges several values
+  u8 *state;            // by position: a cp_state; NULL: none anywhere (cp_find_states)
   // by value: parent in the union-find forest of groups
   u32 *group;
   u32 *first_use, *first_root;  // by value
@@ -65,8 +66,13 @@ typedef struct cp_pair {
 } cp_pair;
 typedef HS_VEC(cp_pair) cp_pairs;
 
+// What an unfinished operation needs until its done: of an asynchronous call, or of a send, receive
+// or copy.
+typedef enum cp_state { CP_NO_STATE, CP_CALL_STATE, CP_TRANSFER_STATE } cp_state;
+
 // Positions of a shape: its leaves, the elements that are no tuples.
 u32 cp_leaf_at(const hlo_shape *, hlo_ints index);  // the first leaf under a tuple index; CP_NONE
+u32 cp_element_leaf(const hlo_instr *);  // of a get-tuple-element: its first leaf in the operand
 bool cp_copyable(const hlo_shape *);
 
 // Finds the values; false when the call graph is not flat. before (may be NULL): the flow of the
@@ -74,6 +80,10 @@ bool cp_copyable(const hlo_shape *);
 bool cp_flow_of(pass_ctx *, cp_flow *, const cp_flow *before);
 // Finds definitions, uses and groups: required by most functions below.
 void cp_find_uses(cp_flow *);
+// Finds the positions that hold states of unfinished operations, in the module as the flow knows it.
+void cp_find_states(cp_flow *);
+// What a leaf of an instruction is; of tuples and elements made since, what they hand on.
+cp_state cp_state_at(const cp_flow *, const hlo_instr *, u32 leaf);
 // Updates the flow after copies were replaced by their operands. became: by value, the value of the
 // operand, or CP_NONE. False when it must be recomputed.
 bool cp_follow(pass_ctx *, cp_flow *, const u32 *became);

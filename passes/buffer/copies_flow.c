@@ -28,6 +28,9 @@ u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
   u32 at;
   return under(s, index, &at) ? at : CP_NONE;
 }
+u32 cp_element_leaf(const hlo_instr *i) {
+  return element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+}
 bool cp_copyable(const hlo_shape *s) { return hlo_shape_is_array(s); }
 
 // ---- in-place operations ------------------------------------------------------------------------
@@ -46,7 +49,7 @@ static const hlo_instr *definition_of(const hlo_instr *x, u32 *leaf) {
       while (*leaf >= (n = hlo_shape_leaves(hlo_operand(x, k)->shape))) *leaf -= n, k++;
       x = hlo_operand(x, k);
     } else if (x->opcode == HLO_GET_TUPLE_ELEMENT) {
-      *leaf += element_at(hlo_operand(x, 0)->shape, (u32)hlo_attr_int(x, HLO_ATTR_INDEX, 0));
+      *leaf += cp_element_leaf(x);
       x = hlo_operand(x, 0);
     } else if (x->opcode == HLO_BITCAST) {
       x = hlo_operand(x, 0);
@@ -302,10 +305,7 @@ static void propagate_instr(cp_flow *f, const hlo_instr *i) {
     }
     break;
   case HLO_GET_TUPLE_ELEMENT:
-    copy_values(f, at,
-                position(f, hlo_operand(i, 0)) +
-                    element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
-                n);
+    copy_values(f, at, position(f, hlo_operand(i, 0)) + cp_element_leaf(i), n);
     break;
   case HLO_BITCAST:
   case HLO_DOMAIN:
@@ -451,8 +451,7 @@ static void find_uses(cp_flow *f, const hlo_computation *c) {
       const hlo_instr *x = hlo_operand(i, o);
       u32 from = 0, n = hlo_shape_leaves(x->shape);
       if (i->opcode == HLO_GET_TUPLE_ELEMENT)
-        from = element_at(x->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)),
-        n = from + hlo_shape_leaves(i->shape);
+        from = cp_element_leaf(i), n = from + hlo_shape_leaves(i->shape);
       if ((i->opcode == HLO_ASYNC_UPDATE || i->opcode == HLO_ASYNC_DONE) && o == 0 &&
           hlo_shape_is_tuple(x->shape))
         from = hlo_shape_leaves(x->shape->elems[0]);

@@ -50,9 +50,16 @@ static bool has_async_state(hlo_opcode op) {
   return is_transfer_start(op) || op == HLO_ASYNC_START || op == HLO_ASYNC_UPDATE;
 }
 
+static bool all_state(inserter *t, const hlo_instr *x, const bool *need) {
+  bool yes = true;
+  for (u32 k = 0, n = hlo_shape_leaves(x->shape); k < n && yes; k++)
+    yes = !need[k] || cp_state_at(&t->f, x, k) != CP_NO_STATE;
+  return yes;
+}
+
 // x with the leaves that `need` marks copied; `made` (may be NULL) receives the copies. Elements
 // are read by new get-tuple-elements. Of an asynchronous operation's state nothing may be read:
-// what it shares is its operands, and they are copied.
+// what it shares is its operands, and they are copied where the start is in sight.
 static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr **made) {
   if (!any(need, 0, hlo_shape_leaves(x->shape))) return x;
   if (has_async_state(x->opcode)) {
@@ -61,6 +68,7 @@ static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr 
         hlo_set_operand(x, k, copy_of(t, hlo_operand(x, k)));
     return x;
   }
+  if (all_state(t, x, need)) return x;
   if (!hlo_shape_is_tuple(x->shape)) {
     if (!cp_copyable(x->shape)) return x;
     hlo_instr *k = copy_of(t, x);
@@ -126,14 +134,9 @@ static bool *changing_leaves(inserter *t, const hlo_instr *i) {
 
 static void copy_state(inserter *t, hlo_instr *w) {
   bool *need = changing_leaves(t, w);
-  hlo_instr *in = hlo_operand(w, 0);
   hlo_computation *body = hlo_attr_comp(w, HLO_ATTR_BODY);
-  u32 n = hlo_shape_leaves(w->shape), at = 0;
-  for (u32 k = 0; in->opcode == HLO_TUPLE && k < in->noperands; k++) {
-    u32 more = hlo_shape_leaves(hlo_operand(in, k)->shape);
-    if (has_async_state(hlo_operand(in, k)->opcode)) memset(need + at, 0, more);
-    at += more;
-  }
+  u32 n = hlo_shape_leaves(w->shape);
+  for (u32 k = 0; k < n; k++) need[k] = need[k] && cp_state_at(&t->f, w, k) == CP_NO_STATE;
   if (!any(need, 0, n)) return;
   hlo_instr **first = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1),
             **last = HS_NEW_ARRAY(t->c->scratch, hlo_instr *, n + 1);
@@ -333,6 +336,7 @@ static bool holds_buffers(const cp_flow *f) {
 
 static void add_copies(inserter *t) {
   bool buffers = holds_buffers(&t->f);
+  cp_find_states(&t->f);
   if (buffers) cp_find_uses(&t->f);  // requires the unedited module
   for (u32 c = 0; buffers && c < t->f.comps.n; c++) {
     const hlo_computation *comp = t->f.comps.v[c];
@@ -363,19 +367,9 @@ typedef struct marks {
   HS_VEC(hlo_instr *) v;
 } marks;  // need: by instruction id
 
-// Whether a leaf is part of the state of an asynchronous operation, which must not be copied.
-static bool in_async_state(const hlo_instr *i, u32 leaf) {
-  while (i->opcode == HLO_TUPLE) {
-    u32 k = 0;
-    for (; leaf >= hlo_shape_leaves(hlo_operand(i, k)->shape); k++)
-      leaf -= hlo_shape_leaves(hlo_operand(i, k)->shape);
-    i = hlo_operand(i, k);
-  }
-  return i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE;
-}
-
 static void mark(inserter *t, marks *k, hlo_instr *i, u32 leaf) {
-  if (!cp_copyable(hlo_shape_leaf(i->shape, leaf)) || in_async_state(i, leaf)) return;
+  if (!cp_copyable(hlo_shape_leaf(i->shape, leaf)) || cp_state_at(&t->f, i, leaf) == CP_CALL_STATE)
+    return;
   if (!k->need[i->id]) {
     k->need[i->id] = HS_NEW_ARRAY(t->c->scratch, bool, hlo_shape_leaves(i->shape) + 1);
     hs_vec_push(&k->v, i);
@@ -411,6 +405,7 @@ static bool read_only(const cp_flow *f, u32 value) {
 static void copy_read_only_and_outputs(inserter *t) {
   cp_flow *f = &t->f;
   marks k = {.need = HS_NEW_ARRAY(t->c->scratch, bool *, t->c->m->next_instr_id + 1)};
+  cp_find_states(f);
   u32 *size = HS_NEW_ARRAY(t->c->scratch, u32, f->npositions + 1);
   for (u32 v = 0; v < f->npositions; v++)
     if (f->at[v] == v) size[cp_group(f, v)]++;
