@@ -105,27 +105,75 @@ static hs_status check_begins(const char *path, const char *p, size_t n) {
                       "HLO text begins with HloModule NAME");
 }
 
-static hs_status unpack(const char *path, size_t limit, hs_view *v) {
+// ---- the beginning of what is unpacked ----------------------------------------------------------
+// Where the text's byte at this line and column (from 1) is; n when it has no such line.
+static size_t byte_at(const char *p, size_t n, u32 line, u32 col) {
+  size_t at = 0;
+  for (u32 k = 1; k < line; k++) {
+    const char *q = memchr(p + at, '\n', n - at);
+    if (!q) return n;
+    at = (size_t)(q - p) + 1;
+  }
+  return HS_MIN(at + col, n);
+}
+
+// The first error of HLO text of which these are the first bytes. What is found near the cut may be
+// due to it, and so may a name that nothing defines or a parameter that is missing.
+static hs_status check_text(const char *p, size_t n, const hlo_parse_options *o) {
+  enum { HEAD = 1 << 20, NEAR = 1 << 16 };
+  hlo_parse_options part = *o;
+  size_t stopped, head = HS_MIN(n, (size_t)HEAD);
+  hlo_module *m = NULL;
+  hlo_ctx *c = hlo_ctx_new();
+  part.max_errors = 1;
+  part.stopped_at = o->stopped_at ? &stopped : NULL;
+  hs_status s = hlo_parse(c, p, head, &part, &m);
+  if (hs_ok(s)) hlo_module_free(m);
+  hlo_ctx_free(c);
+  if (hs_ok(s)) return s;
+  bool of_cut = s.err->code == HS_E_NAME || s.err->code == HS_E_VERIFY;
+  if (!of_cut && byte_at(p, head, s.err->line, s.err->col) + NEAR < head) return s;
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+
+typedef struct beginning {
+  const char *path;
+  const hlo_parse_options *o;
+  bool refused;
+} beginning;
+
+static hs_status check_head(void *to, const char *p, size_t n) {
+  beginning *b = to;
+  hs_str artifact;
+  hs_status s = HS_GOOD;
+  if (hlo_is_jax_export(p, n, &artifact) || hlo_is_mlir(p, n)) return HS_GOOD;
+  s = check_begins(b->path, p, n);
+  if (hs_ok(s)) s = check_foreign(b->path, p, n);
+  if (hs_ok(s) && b->o && !hlo_is_proto(p, n) && !hlo_is_proto_text(p, n) && !is_binary(p, n))
+    s = check_text(p, n, b->o);
+  b->refused = !hs_ok(s);
+  return s;
+}
+
+static hs_status unpack(const char *path, size_t limit, const hlo_parse_options *o, hs_view *v) {
   char *p;
   size_t n;
-  hs_status s = hlo_decompress_head(v->p, v->n, (size_t)1 << 20, &p, &n);
-  if (hs_ok(s)) {
-    hs_status begins = check_begins(path, p, n);
-    hs_free(p);
-    HS_TRY(begins);
-    s = hlo_decompress(v->p, v->n, limit, &p, &n);
-  }
+  beginning b = {path, o, false};
+  hs_status s = hlo_decompress(v->p, v->n, &(hlo_unpacking){limit, check_head, &b}, &p, &n);
+  if (b.refused) return s;
   if (!hs_ok(s)) return hs_with_place(s, path, 0, 0, (hs_str){0});
   hs_view_drop(v);
   *v = (hs_view){p, n, false};
   return HS_GOOD;
 }
 
-static hs_status view_unpacked(const hlo_ctx *ctx, const char *path, hs_view *v) {
+static hs_status view_unpacked(const hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
+                               hs_view *v) {
   size_t limit = hlo_ctx_load_limit(ctx);
   HS_TRY(hs_view_file(path, limit, false, v));
   hs_status s =
-      hlo_is_compressed(v->p, v->n) ? unpack(path, limit, v) : check_begins(path, v->p, v->n);
+      hlo_is_compressed(v->p, v->n) ? unpack(path, limit, o, v) : check_begins(path, v->p, v->n);
   if (!hs_ok(s)) hs_view_drop(v);
   return s;
 }
@@ -141,7 +189,7 @@ hs_status hlo_load_file(hlo_ctx *ctx, const char *path, const hlo_parse_options 
   hs_view v;
   hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
   if (!opt.file) opt.file = path;
-  hs_status s = view_unpacked(ctx, path, &v);
+  hs_status s = view_unpacked(ctx, path, &opt, &v);
   if (hs_ok(s)) s = load_bytes(ctx, name_of(path), v.p, v.n, &opt, out);
   hs_view_drop(&v);
   return s;
@@ -154,7 +202,8 @@ hs_status hlo_load_bytes(hlo_ctx *ctx, const char *name, const void *p, size_t n
   char *unpacked = NULL;
   hs_status s = HS_GOOD;
   if (hlo_is_compressed(v.p, v.n)) {
-    s = hlo_decompress(v.p, v.n, hlo_ctx_load_limit(ctx), &unpacked, &v.n);
+    s = hlo_decompress(v.p, v.n, &(hlo_unpacking){.limit = hlo_ctx_load_limit(ctx)}, &unpacked,
+                       &v.n);
     v.p = unpacked;
   }
   hlo_parse_options o = {.file = name};
@@ -221,7 +270,7 @@ hs_status hlo_load_each(hlo_ctx *ctx, const char *path, const hlo_parse_options 
   hs_view v;
   hlo_parse_options opt = o ? *o : (hlo_parse_options){0};
   if (!opt.file) opt.file = path;
-  hs_status s = view_unpacked(ctx, path, &v);
+  hs_status s = view_unpacked(ctx, path, &opt, &v);
   if (hs_ok(s)) s = load_all(ctx, name_of(path), &v, &opt, sink, to);
   hs_view_drop(&v);
   return s;
@@ -233,7 +282,7 @@ hs_status hlo_load_arguments(hlo_ctx *ctx, const char *path, u32 partition, hlo_
   *count = 0;
   if (result) *result = NULL;
   hs_view v;
-  hs_status s = view_unpacked(ctx, path, &v);
+  hs_status s = view_unpacked(ctx, path, NULL, &v);
   if (hs_ok(s)) s = hlo_proto_read_arguments(ctx, v.p, v.n, path, partition, out, count, result);
   hs_view_drop(&v);
   return s;

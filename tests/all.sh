@@ -2,6 +2,7 @@
 # docs/HACKING.md. Everything here builds or takes minutes.
 try "passes keep the meaning (more)" 1800 "$B/tests/passcheck" --from 1000 --generated 1500 -j "$JOBS"
 try "Ctrl-C in every command (more)" 900 sh tests/interrupt 100000 400 deep wide many nested
+try "files of kilobytes that unpack to gigabytes" 300 sh tests/repl/files/bombs.sh
 if [ -d "$shared/suite" ]; then
   try "passes keep the meaning (suite)" 1800 "$B/tests/passcheck" -j "$JOBS" "$shared/suite"
   try "pass_cases" 600 sh tests/at_least.sh pass_cases 611 tests/pass_cases "$shared/corpus/pass_tests" --pass core -j "$JOBS"

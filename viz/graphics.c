@@ -94,7 +94,7 @@ static hs_status read_png(const u8 *p, size_t n, image *out) {
   u8 *raw = packed.n > 6 ? hs_try_alloc(bytes) : NULL;
   hs_status s = !raw ? not_ours("its data")
                      // zlib's two bytes in front and four behind
-                     : hlo_inflate(packed.p + 2, packed.n - 6, raw, bytes);
+                     : hlo_inflate(packed.p + 2, packed.n - 6, raw, bytes, NULL, NULL);
   if (hs_ok(s) && !unfilter(raw, h, line, channels)) s = not_ours("its lines");
   *out = (image){w, h, hs_ok(s) ? hs_try_alloc((size_t)w * h) : NULL};
   if (hs_ok(s) && !out->color) s = not_ours("its size");

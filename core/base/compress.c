@@ -1,6 +1,8 @@
 // compress.c — unpacking gzip, zstd and raw deflate data through zlib and zstd. See compress.h.
 // The size of what comes out is not known beforehand, and what a header says of it is not believed:
 // the output doubles as data come, up to a limit that keeps a small file from filling the memory.
+// Nothing that is useless is unpacked to its end: who reads it looks at its first 16 MiB, and much
+// from very little is refused (hs_check_unpacking).
 #include "core/base/compress.h"
 
 #include "core/base/file.h"
@@ -21,22 +23,28 @@ static bool is_zstd(const u8 *p, size_t n) {
 
 bool hlo_is_compressed(const void *p, size_t n) { return is_gzip(p, n) || is_zstd(p, n); }
 
-// What comes out. whole false: its beginning is enough, so that reaching the limit is no error.
+// What comes out.
 typedef struct output {
+  const hlo_unpacking *how;
   char *p;
-  size_t n, cap, limit;
-  bool whole;
+  size_t n, cap;
+  bool looked;
 } output;
 
 enum { STEP = 1 << 24 };  // bytes between two polls for stops
 
-// Makes room for more output, at least a byte and at most STEP; *room 0: enough came out.
-HS_UNUSED static hs_status make_room(output *o, size_t *room) {
+// Makes room for more output behind what came out of `taken` bytes: at least a byte, at most STEP.
+HS_UNUSED static hs_status make_room(output *o, size_t taken, size_t *room) {
+  const hlo_unpacking *how = o->how;
   *room = 0;
   HS_TRY(hs_poll());
-  if (o->n >= o->limit && !o->whole) return HS_GOOD;
-  if (o->n > o->limit) return hs_fail_load_limit("unpacking", o->limit);
-  if (o->n == o->cap) HS_TRY(hs_grow_bytes("unpacking", o->limit, &o->p, &o->cap));
+  if (o->n > how->limit) return hs_fail_load_limit("unpacking", how->limit);
+  HS_TRY(hs_check_unpacking("unpacking", how->limit, taken, o->n));
+  if (o->n >= HLO_LOOK_BYTES && how->look && !o->looked) {
+    o->looked = true;
+    HS_TRY(how->look(how->to, o->p, o->n));
+  }
+  if (o->n == o->cap) HS_TRY(hs_grow_bytes("unpacking", how->limit, &o->p, &o->cap));
   *room = HS_MIN(o->cap - o->n, (size_t)STEP);
   return HS_GOOD;
 }
@@ -49,7 +57,7 @@ static hs_status gunzip(const u8 *p, size_t n, output *o) {
   int rc = Z_OK;
   hs_status s;
   z.next_in = (Bytef *)(uintptr_t)p;
-  while (hs_ok(s = make_room(o, &room)) && room) {
+  while (hs_ok(s = make_room(o, (size_t)(z.next_in - p), &room))) {
     if (z.avail_in == 0) {  // feed at most 1 GiB at a time: the counter is 32 bits
       size_t left = n - (size_t)(z.next_in - p);
       z.avail_in = (uInt)HS_MIN(left, 1u << 30);
@@ -71,7 +79,7 @@ static hs_status gunzip(const u8 *p, size_t n, output *o) {
   return s;
 }
 
-hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
+hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n, hlo_look *look, void *to) {
   z_stream z = {0};
   if (inflateInit2(&z, -15) != Z_OK) return hs_fail(HS_E_NO_MEMORY, "zlib cannot start");
   size_t in_at = 0, at = 0;
@@ -92,6 +100,10 @@ hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
     at += gave;
     if (rc == Z_OK && !took && !gave) rc = Z_BUF_ERROR;
     if (hs_ok(s)) s = hs_poll();
+    if (hs_ok(s) && look && rc == Z_OK && at >= HLO_LOOK_BYTES) {
+      s = look(to, out, at);
+      look = NULL;
+    }
   }
   if (hs_ok(s) && (rc != Z_STREAM_END || at != out_n))
     s = hs_fail(HS_E_FORMAT, "damaged deflate data%s%s", z.msg ? ": " : "",
@@ -113,8 +125,8 @@ hs_status hlo_crc32(const void *p, size_t n, u32 *out) {
   return HS_GOOD;
 }
 #else
-hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n) {
-  (void)p, (void)n, (void)out, (void)out_n;
+hs_status hlo_inflate(const void *p, size_t n, void *out, size_t out_n, hlo_look *look, void *to) {
+  (void)p, (void)n, (void)out, (void)out_n, (void)look, (void)to;
   return hs_fail(HS_E_NOT_BUILT, "the data are compressed, and this build lacks zlib");
 }
 hs_status hlo_crc32(const void *p, size_t n, u32 *out) {
@@ -130,7 +142,7 @@ static hs_status unzstd(const u8 *p, size_t n, output *o) {
   ZSTD_inBuffer in = {p, n, 0};
   size_t rc = 1, room;
   hs_status s = HS_GOOD;
-  while ((in.pos < in.size || rc != 0) && hs_ok(s = make_room(o, &room)) && room) {
+  while ((in.pos < in.size || rc != 0) && hs_ok(s = make_room(o, in.pos, &room))) {
     ZSTD_outBuffer out = {o->p + o->n, room, 0};
     size_t before = in.pos;
     rc = ZSTD_decompressStream(d, &out, &in);
@@ -161,22 +173,17 @@ static hs_status unpack(const void *p, size_t n, output *o) {
 #endif
 }
 
-static hs_status decompress(const void *p, size_t n, output o, char **out, size_t *out_n) {
+hs_status hlo_decompress(const void *p, size_t n, const hlo_unpacking *how, char **out,
+                         size_t *out_n) {
+  output o = {.how = how};
   *out = NULL;
   *out_n = 0;
   hs_status s = unpack(p, n, &o);
-  if (hs_ok(s) && o.whole && o.n > o.limit) s = hs_fail_load_limit("unpacking", o.limit);
+  if (hs_ok(s) && o.n > how->limit) s = hs_fail_load_limit("unpacking", how->limit);
+  if (hs_ok(s)) s = hs_check_unpacking("unpacking", how->limit, n, o.n);
   if (hs_ok(s)) {
     *out = o.p;
     *out_n = o.n;
   } else hs_free(o.p);
   return s;
-}
-
-hs_status hlo_decompress(const void *p, size_t n, size_t limit, char **out, size_t *out_n) {
-  return decompress(p, n, (output){.limit = limit, .whole = true}, out, out_n);
-}
-
-hs_status hlo_decompress_head(const void *p, size_t n, size_t most, char **out, size_t *out_n) {
-  return decompress(p, n, (output){.limit = most}, out, out_n);
 }

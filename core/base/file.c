@@ -33,6 +33,24 @@ hs_status hs_fail_load_limit(const char *what, size_t limit) {
                       "at most 4 GB");
 }
 
+// Deflate makes 1,032 bytes of one at most, zstd any number. Modules, profiles and computed arrays
+// shrink to a tenth, what repeats a great deal to a fiftieth.
+static const struct {
+  size_t above, ratio;  // unpacked bytes, and how many of them may come from one
+} expands[] = {{(size_t)64 << 20, 1000}, {(size_t)256 << 20, 100}};
+
+hs_status hs_check_unpacking(const char *what, size_t limit, size_t packed, size_t unpacked) {
+  bool by_hand = limit != hs_load_limit_default();
+  for (size_t k = 0; k < HS_COUNT(expands) && !by_hand; k++)
+    if (unpacked > expands[k].above && unpacked / expands[k].ratio >= packed)
+      return hs_with_note(
+          hs_fail(HS_E_LIMIT,
+                  "%s: %zu bytes come from %zu, more than %zu from each: made to fill the memory?",
+                  what, unpacked, packed, expands[k].ratio),
+          "set load_limit N reads it all the same, up to N bytes (8G, 12Gi)");
+  return HS_GOOD;
+}
+
 hs_status hs_grow_bytes(const char *what, size_t limit, char **p, size_t *cap) {
   size_t most = limit < SIZE_MAX ? limit + 1 : limit;
   if (*cap >= most) return hs_fail_load_limit(what, limit);

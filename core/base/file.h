@@ -10,6 +10,10 @@
 size_t hs_load_limit_default(void);
 // E_LIMIT, with the figure and what changes it.
 hs_status hs_fail_load_limit(const char *what, size_t limit);
+// E_LIMIT when so many bytes out of so few are more than data of use come to: an archive made to
+// fill the memory. Ok under a limit other than hs_load_limit_default: somebody set it who knows
+// what the file unpacks to.
+hs_status hs_check_unpacking(const char *what, size_t limit, size_t packed, size_t unpacked);
 // How much more a buffer of `cap` bytes may grow: doubled, at most to one byte above the limit, so
 // that going over it is seen. *p is hs_alloc'ed or NULL. E_LIMIT when it has that size already,
 // E_NO_MEMORY when there is none.

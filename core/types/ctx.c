@@ -50,7 +50,10 @@ _Static_assert(HLO_DTYPE_COUNT <= 64, "a bit for every type");
 size_t hlo_ctx_load_limit(const hlo_ctx *c) {
   return c->load_limit ? c->load_limit : hs_load_limit_default();
 }
-void hlo_ctx_set_load_limit(hlo_ctx *c, size_t bytes) { c->load_limit = bytes; }
+void hlo_ctx_set_load_limit(hlo_ctx *c, size_t bytes) {
+  // the default, set by hand, is a byte more: hs_check_unpacking tells them apart
+  c->load_limit = bytes == hs_load_limit_default() ? bytes + 1 : bytes;
+}
 
 hs_arena *hlo_ctx_arena(hlo_ctx *c) { return &c->arena; }
 hs_arena_pool *hlo_ctx_pool(hlo_ctx *c) { return &c->pool; }

@@ -80,7 +80,7 @@ bool cp_copyable(const hlo_shape *);
 bool cp_flow_of(pass_ctx *, cp_flow *, const cp_flow *before);
 // Finds definitions, uses and groups: required by most functions below.
 void cp_find_uses(cp_flow *);
-// Finds the positions that hold states of unfinished operations, in the module as the flow knows it.
+// Finds the positions that hold states of unfinished operations, in the module that the flow knows.
 void cp_find_states(cp_flow *);
 // What a leaf of an instruction is; of tuples and elements made since, what they hand on.
 cp_state cp_state_at(const cp_flow *, const hlo_instr *, u32 leaf);

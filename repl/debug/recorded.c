@@ -21,7 +21,7 @@ static hs_status view_profile(repl_cmd *c, const char *path, hs_view *v) {
   char *p;
   HS_TRY(hs_view_file(path, limit, false, v));
   if (!hlo_is_compressed(v->p, v->n)) return HS_GOOD;
-  hs_status s = hlo_decompress(v->p, v->n, limit, &p, &n);
+  hs_status s = hlo_decompress(v->p, v->n, &(hlo_unpacking){.limit = limit}, &p, &n);
   hs_view_drop(v);
   if (hs_ok(s)) *v = (hs_view){p, n, false};
   return s;

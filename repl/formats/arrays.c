@@ -255,7 +255,12 @@ static hs_status to_literal(const char *what, const array_raw *r, const hlo_shap
 hs_status arrays_read(arrays *a, u32 k, const hlo_shape *want, array_options o, hlo_literal **out) {
   *out = NULL;
   array_entry *e = &a->entries.v[k];
-  if (!e->ready && e->method && e->size > a->room) return hs_fail_load_limit(a->path, a->limit);
+  if (!e->ready && e->method) {
+    if (e->size > a->room) return hs_fail_load_limit(a->path, a->limit);
+    HS_TRY(hs_check_unpacking(a->path, a->limit, e->packed, e->size));
+    // entries may share their bytes
+    HS_TRY(hs_check_unpacking(a->path, a->limit, a->map->of.n, a->limit - a->room + e->size));
+  }
   if (!e->ready) HS_TRY(zip_entry(a->path, a->map, e));
   if (e->method) a->room -= HS_MIN(e->size, a->room), e->method = 0;
   char *what = *e->name ? hs_format("%s[%s]", a->path, e->name) : hs_strdup(a->path);

@@ -181,6 +181,10 @@ static hs_status list_members(repl_folder *f) {
   return HS_GOOD;
 }
 
+static hs_status look_tar(void *to, const char *p, size_t n) {
+  return n < BLOCK || sum_fits((const u8 *)p) ? HS_GOOD : damaged(to, "a header's sum is wrong");
+}
+
 hs_status repl_folder_open_tar(const char *path, size_t limit, repl_folder *out) {
   *out = (repl_folder){.fd = -1, .asks = ASKS_MOST, .limit = limit, .room = limit};
   HS_TRY(hs_view_file(path, limit, false, &out->archive));
@@ -188,7 +192,8 @@ hs_status repl_folder_open_tar(const char *path, size_t limit, repl_folder *out)
   hs_status s = HS_GOOD;
   if (hlo_is_compressed(out->archive.p, out->archive.n)) {
     hs_view v = {0};
-    s = hlo_decompress(out->archive.p, out->archive.n, limit, &v.p, &v.n);
+    s = hlo_decompress(out->archive.p, out->archive.n, &(hlo_unpacking){limit, look_tar, out}, &v.p,
+                       &v.n);
     hs_view_drop(&out->archive);
     out->archive = v;
   }

@@ -116,12 +116,26 @@ static hs_status check_crc(const char *what, const array_entry *e, const u8 *p, 
   return crc == e->crc ? HS_GOOD : hs_fail(HS_E_INPUT, "%s: the data are damaged (checksum)", what);
 }
 
+typedef struct header {
+  const char *what;
+  const array_entry *e;
+} header;
+
+static hs_status look_npy(void *to, const char *p, size_t n) {
+  const header *h = to;
+  array_map none = {.refs = 1};
+  array_raw raw;
+  hs_status s = npy_parse(h->what, &none, (const u8 *)p, HS_MIN(n, h->e->size), &raw);
+  if (hs_ok(s)) array_map_unref(raw.map);
+  return s;
+}
+
 static hs_status unpack(const char *what, const u8 *at, const array_entry *e, array_map **owner) {
   if (e->size / DEFLATE_MOST > e->packed)
     return hs_fail(HS_E_INPUT, "%s: %zu bytes cannot unpack to %zu", what, e->packed, e->size);
   u8 *p = hs_try_alloc(e->size ? e->size : 1);
   if (!p) return hs_fail(HS_E_NO_MEMORY, "%s: no memory for %zu bytes", what, e->size);
-  hs_status s = hlo_inflate(at, e->packed, p, e->size);
+  hs_status s = hlo_inflate(at, e->packed, p, e->size, look_npy, &(header){what, e});
   if (!hs_ok(s)) {
     hs_free(p);
     if (s.err->code != HS_E_FORMAT) return s;

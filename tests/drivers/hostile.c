@@ -1,7 +1,7 @@
 // hostile.c: files that once broke the shell, or might, through every command that looks at or
 // works on a module: it works or says why not, soon and within bounds.
 //
-//   hostile [-j N] [--endless NAME]... FILE...
+//   hostile [-j N] [--endless NAME]... [--line COMMANDS]... FILE...
 //
 // For each file and command a process of its own: it must exit by itself with one of the
 // documented codes, print a diagnostic with a code when that is not 0, use at most 2 s of CPU time
@@ -23,7 +23,7 @@
 
 enum { CPU_MS = 2000, WALL_MS = 30000, RSS_KB = 1 << 20 };
 
-static const char *const lines[] = {
+static const char *const all_lines[] = {
     "print",
     "print --canonical",
     "info p",
@@ -67,6 +67,8 @@ static const char *const lines[] = {
 
 static char hlosh[PATH_MAX], home[] = "/tmp/hlosh-hostile.XXXXXX";
 static drv_args args;
+static const char *lines[HS_COUNT(all_lines)];  // those asked for (--line), else all
+static u32 nlines;
 static u32 failures;
 
 typedef struct outcome {
@@ -132,9 +134,10 @@ static const char *fault(const outcome *o, bool may_be_endless) {
 // Case k: a file and a line.
 static int try_one(void *arg, u32 k, FILE *out) {
   (void)arg;
-  const char *name = args.v[k / HS_COUNT(lines)], *line = lines[k % HS_COUNT(lines)];
+  const char *name = args.v[k / nlines], *line = lines[k % nlines];
   bool may = false;
-  for (u32 o = 0; o < args.nopts; o++) may |= strstr(name, args.value[o]) != NULL;
+  for (u32 o = 0; o < args.nopts; o++)
+    may |= strcmp(args.key[o], "endless") == 0 && strstr(name, args.value[o]) != NULL;
   outcome o = {0};
   char *file = realpath(name, NULL);
   const char *what = !file                      ? "no such file"
@@ -162,11 +165,14 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 }
 
 int main(int argc, char **argv) {
-  static const char *const options[] = {"endless", NULL};
+  static const char *const options[] = {"endless", "line", NULL};
   const char *env = getenv("HLOSH");
   if (!drv_parse(argc, argv, options, &args)) return 2;
   if (!realpath(env ? env : "build/hlosh", hlosh) || !mkdtemp(home)) return 2;
-  u32 n = args.n * (u32)HS_COUNT(lines);
+  for (u32 o = 0; o < args.nopts; o++)
+    if (strcmp(args.key[o], "line") == 0) lines[nlines++] = args.value[o];
+  if (!nlines) memcpy(lines, all_lines, sizeof all_lines), nlines = HS_COUNT(all_lines);
+  u32 n = args.n * nlines;
   drv_run(n, args.jobs, WALL_MS * 1e-3 + 10, try_one, report, NULL);
   nftw(home, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   printf("hostile: %u runs, %u failed\n", n, failures);

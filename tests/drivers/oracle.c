@@ -444,7 +444,7 @@ int main(int argc, char **argv) {
     }
     if (hlo_is_compressed(raw, n)) {
       size_t m;
-      hs_status st = hlo_decompress(raw, n, (size_t)1 << 28, &text, &m);
+      hs_status st = hlo_decompress(raw, n, &(hlo_unpacking){.limit = (size_t)1 << 28}, &text, &m);
       if (!hs_ok(st)) {
         printf("SKIP %s: %s\n", a.v[k], st.err->message);
         hs_status_drop(st);

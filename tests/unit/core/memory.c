@@ -141,12 +141,39 @@ static void the_machine_has_memory(void **state) {
   assert_true(now > 0 && now < (size_t)1 << 60);
 }
 
+// Much that comes out of little is refused, unless the limit was set by hand; it then differs from
+// the default, even if it is the same number.
+static void much_from_little_is_refused(void **state) {
+  (void)state;
+  clear();
+  size_t normal = hs_load_limit_default(), mb = (size_t)1 << 20;
+  const struct {
+    size_t limit, packed, unpacked;
+    hs_code code;
+  } cases[] = {
+      {normal, 1000, 64 * mb, HS_OK},    {normal, 65000, 64 * mb + 1, HS_E_LIMIT},
+      {normal, mb, 65 * mb, HS_OK},      {normal, mb, 300 * mb, HS_E_LIMIT},
+      {normal, 4 * mb, 300 * mb, HS_OK}, {normal + 1, 1000, normal, HS_OK},
+      {100 * mb, 1000, 99 * mb, HS_OK},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_status s = hs_check_unpacking("it", cases[k].limit, cases[k].packed, cases[k].unpacked);
+    assert_int_equal(hs_ok(s) ? HS_OK : s.err->code, cases[k].code);
+    hs_status_drop(s);
+  }
+  assert_true(hlo_ctx_load_limit(ctx) == normal);
+  hlo_ctx_set_load_limit(ctx, normal);
+  assert_true(hlo_ctx_load_limit(ctx) == normal + 1);
+  hlo_ctx_set_load_limit(ctx, 0);
+}
+
 int main(void) {
   hs_interrupt_watch(&stop);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_held_is_counted),        cmocka_unit_test(the_limit_refuses),
       cmocka_unit_test(above_the_limit_there_is_room),  cmocka_unit_test(a_text_is_cut),
       cmocka_unit_test(a_full_disk_keeps_the_old_file), cmocka_unit_test(the_machine_has_memory),
+      cmocka_unit_test(much_from_little_is_refused),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
