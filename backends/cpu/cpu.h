@@ -208,9 +208,10 @@ typedef struct cpu_lower_options {
 // Lowers, compiles, assigns buffers and allocates the areas: a program that is ready to run, freed
 // by cpu_program_free. The module must outlive it. E_UNSUPPORTED, E_LIMIT, E_NO_MEMORY, ...
 hs_status cpu_lower(const hlo_module *, const cpu_lower_options *, cpu_program **out);
-// unfuse.c: fuses anew what lies within fusions that are several kernels (hlo_heavy_bodies). For a
-// module that nobody else has.
-hs_status cpu_unfuse(hlo_module *);
+// unfuse.c: which bodies, by id, are several kernels (hlo_heavy_bodies); on a device fewer are.
+const bool *cpu_heavy_bodies(const hlo_module *, bool device, hs_arena *);
+// Fuses anew what lies within such fusions. For a module that nobody else has.
+hs_status cpu_unfuse(hlo_module *, bool device);
 // Compiles what only runs inside of regions: afterwards every step can be run by itself. Does
 // nothing the second time.
 hs_status cpu_complete(cpu_program *, u32 threads);

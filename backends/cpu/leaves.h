@@ -19,7 +19,7 @@ typedef struct cpu_lowering {
   u32 loop;                // innermost loop, index + 1
   const hlo_instr *at;     // the instruction being lowered
   u32 depth;               // of the computation being lowered, from the entry
-  const bool *heavy;       // hlo_heavy_bodies
+  const bool *heavy;       // cpu_heavy_bodies
   const hlo_shape **laid;  // per instruction id: cpu_lay_out's answer, else NULL
   u32 lowered;             // instructions, once for every call that reaches them
   HS_VEC(cpu_use) uses;

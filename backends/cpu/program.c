@@ -8,7 +8,7 @@
 //
 // The kernel of a step: a runtime kernel (rt.def) where that table says so first, else the emitter,
 // else any runtime kernel, else what is called (called.c). A fusion that is no kernel is lowered
-// like a call, and so is one of dots and the like (hlo_heavy_bodies). An asynchronous operation is
+// like a call, and so is one of dots and the like (cpu_heavy_bodies). An asynchronous operation is
 // done at its start. Loop state that the body returns unchanged is no state: its readers inside and
 // after the loop read the initial value.
 #include <sys/mman.h>
@@ -581,7 +581,7 @@ static bool runs_called(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F
 static hs_status lower_module(cpu_lowering *l, const hlo_module *m) {
   cpu_program *p = l->p;
   HS_TRY(hlo_check_expansion(m, runs_called, "compiling for the cpu"));
-  l->heavy = hlo_heavy_bodies(m, &p->arena);
+  l->heavy = cpu_heavy_bodies(m, l->maker != NULL, &p->arena);
   make_arguments(l, m->entry);
   HS_TRY(lower_computation(l, m->entry, p->arg_value, &p->entry));
   make_results(l, m);

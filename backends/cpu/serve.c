@@ -138,7 +138,7 @@ static hs_status build(served *s, const void *options, wire_reader *r, const ser
   hs_status st = read_request(r, constants, &q);
   s->id = q.id, s->threads = q.threads, s->ctx = q.ctx, s->m = q.m;
   HS_TRY(st);
-  if (!q.options.per_instruction) HS_TRY(cpu_unfuse(s->m));
+  if (!q.options.per_instruction) HS_TRY(cpu_unfuse(s->m, s->kind->device));
   worker_doing = "generating code";
   cpu_par_begin(s->threads);
   q.options.threads = cpu_par_threads();

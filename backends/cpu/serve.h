@@ -26,6 +26,7 @@ typedef struct served {
 
 // Functions marked "or NULL" may be missing.
 struct served_kind {
+  bool device;  // its kernels are a maker's (cpu_maker)
   // Lowers m: sets p and own. options: what the request began with (serve_compile).
   hs_status (*build)(served *, const cpu_lower_options *, const void *options);
   // "row-reduce", "sort (radix)", "evaluator"

@@ -8,7 +8,8 @@
 // the fastest is kept. Equal products of the session's programs share one choice. Afterwards a dot
 // is one call that enqueues kernels, in a recorded sequence too.
 //
-// What the library refuses is our kernel's: the reason stands in `dump schedule`.
+// What the library refuses is our kernel's: the reason stands in `dump schedule`. A fusion of a dot
+// and an epilogue (epilogue.c) is one such call too.
 #include "backends/gpu/library.h"
 
 #include <stdio.h>
@@ -75,8 +76,8 @@ static bool is_meant(const gpu_program *g, const hlo_instr *i, gpu_product *p) {
 }
 
 // Eight partial results of four bytes for each number of the result.
-static i64 workspace_of(const hlo_instr *i) {
-  i64 n = i->shape->elements;
+static i64 workspace_of(const gpu_product *p) {
+  i64 n = p->m * p->n * p->batch;
   return n > MOST_WORKSPACE / 32 ? MOST_WORKSPACE : 32 * n;
 }
 
@@ -86,7 +87,7 @@ hs_status gpu_blas_wants(gpu_program *g, const hlo_instr *i, i64 *workspace) {
   *workspace = -1;
   if (!is_meant(g, i, &p)) return HS_GOOD;
   hs_status s = gpu_library_find(g->dev, &g->dev->library[GPU_CUBLASLT], &cublaslt, &b);
-  if (hs_ok(s)) *workspace = workspace_of(i);
+  if (hs_ok(s)) *workspace = workspace_of(&p);
   else if (g->libraries == BACKEND_LIBRARIES_ON) return s;
   hs_status_drop(s);
   return HS_GOOD;
@@ -108,6 +109,31 @@ static int type_of(hlo_dtype t) {
   return types[k].number;
 }
 
+// The places of what the epilogue reads and writes are part of the description: buffers that loops
+// exchange have other ones in each iteration.
+static hs_status point(const gpu_program *g, const cpu_step *s, const blas_call *c) {
+  const blas_api *api = &c->blas->api;
+  cuda_ptr bias = c->p.bias ? gpu_address(g, s->vals[c->p.bias_in]) : 0,
+           before = c->p.both ? gpu_address(g, s->vals[s->nin + 1]) : 0;
+  if (bias) BLAS_TRY(api->desc_set(c->desc, BLAS_DESC_BIAS, &bias, sizeof bias), "naming a bias");
+  if (before)
+    BLAS_TRY(api->desc_set(c->desc, BLAS_DESC_BOTH, &before, sizeof before), "naming a result");
+  return HS_GOOD;
+}
+
+static hs_status describe_epilogue(const blas_call *c) {
+  static const char what[] = "describing an epilogue";
+  const blas_api *api = &c->blas->api;
+  const gpu_product *p = &c->p;
+  if (!p->epilogue) return HS_GOOD;
+  BLAS_TRY(api->desc_set(c->desc, BLAS_DESC_EPILOGUE, &p->epilogue, sizeof p->epilogue), what);
+  if (!p->both) return HS_GOOD;
+  BLAS_TRY(api->desc_set(c->desc, BLAS_DESC_BOTH_LEADING, &p->d.leading, sizeof p->d.leading),
+           what);
+  return blas_check(api->desc_set(c->desc, BLAS_DESC_BOTH_STRIDE, &p->d.batch, sizeof p->d.batch),
+                    what);
+}
+
 static hs_status describe(blas_call *c) {
   static const char what[] = "describing a product";
   const blas_api *api = &c->blas->api;
@@ -126,7 +152,7 @@ static hs_status describe(blas_call *c) {
       BLAS_TRY(api->desc_set(c->desc, k ? BLAS_DESC_TURN_B : BLAS_DESC_TURN_A, &op, sizeof op),
                what);
   }
-  return HS_GOOD;
+  return describe_epilogue(c);
 }
 
 static hs_status run_by(gpu_program *g, const cpu_step *s, const blas_call *c,
@@ -141,6 +167,7 @@ static hs_status run_by(gpu_program *g, const cpu_step *s, const blas_call *c,
   cuda_ptr d = gpu_address(g, s->vals[s->nin]),
            scratch = s->scratch_slot == CPU_NONE ? 0 : g->addr[s->scratch_slot];
   g->launches++;
+  HS_TRY(point(g, s, c));
   return blas_check(c->blas->api.multiply(c->blas->handle, c->desc, &one,
                                           gpu_address(g, s->vals[c->p.a_in]), c->layout[0],
                                           gpu_address(g, s->vals[c->p.b_in]), c->layout[1], &zero,
@@ -164,9 +191,9 @@ static void free_call(gpu_program *g, gpu_call *x) {
 
 static void print_call(const gpu_call *x, hs_buf *out) {
   const gpu_product *p = &((const blas_call *)x)->p;
-  hs_buf_printf(out, "%lld x %lld by %lld, batch %lld, %s%s", (long long)p->m, (long long)p->n,
+  hs_buf_printf(out, "%lld x %lld by %lld, batch %lld, %s%s%s", (long long)p->m, (long long)p->n,
                 (long long)p->k, (long long)p->batch, p->a.turned ? "T" : "N",
-                p->b.turned ? "T" : "N");
+                p->b.turned ? "T" : "N", gpu_epilogue_text(p));
 }
 
 static const gpu_call_kind products = {.run = run_call, .print = print_call, .free = free_call};
@@ -221,6 +248,7 @@ static hs_status choose(gpu_program *g, const cpu_step *s, size_t room, blas_cal
   double ours = -1, best = -1;
   u32 tried = 0;
   HS_TRY(describe(c));
+  HS_TRY(point(g, s, c));
   HS_TRY(ask(c, room, x, &n));
   hs_status last = HS_GOOD;
   for (int k = 0; k < HS_MIN(n, (int)TRIED); k++) {
@@ -254,7 +282,7 @@ static bool is_same(const gpu_product *a, const gpu_product *b) {
   return a->m == b->m && a->n == b->n && a->k == b->k && a->batch == b->batch &&
          is_same_matrix(&a->a, &b->a) && is_same_matrix(&a->b, &b->b) &&
          is_same_matrix(&a->d, &b->d) && memcmp(a->type, b->type, sizeof a->type) == 0 &&
-         a->compute == b->compute && a->scale == b->scale;
+         a->compute == b->compute && a->scale == b->scale && a->epilogue == b->epilogue;
 }
 
 // What was found for an equal product since the library was opened, in this program or another one.
@@ -289,7 +317,8 @@ static hs_status prepare(gpu_program *g, u32 kernel, blas_call *c) {
   const cpu_step *s = g->p->kernels.v[kernel];
   size_t room = s->scratch_slot == CPU_NONE ? 0 : g->p->slots.v[s->scratch_slot].bytes;
   for (u32 k = 0; k < s->nin; k++)
-    HS_REQUIRE(g->p->values.v[s->vals[k]].slot != g->p->values.v[s->vals[s->nin]].slot);
+    for (u32 r = s->nin; r < s->nvals; r++)
+      HS_REQUIRE(g->p->values.v[s->vals[k]].slot != g->p->values.v[s->vals[r]].slot);
   bool before = choose_as_before(b, g->libraries, room, c);
   hs_status st = before ? c->call.chosen ? describe(c) : HS_GOOD : choose(g, s, room, c);
   if (hs_ok(st) && !before) remember(b, g->libraries, c);

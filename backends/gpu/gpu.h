@@ -6,8 +6,8 @@
 //   emu/       the emulator: the same functions on this CPU (a room of its own)
 //   device.c   an open device: context, stream, transfers through pinned memory
 //   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
-//   library.h  steps that NVIDIA's libraries compute: product.c, blas.c, window.c, fourier.c,
-//              factor.c, triangular.c, library.c
+//   library.h  steps that NVIDIA's libraries compute: product.c, epilogue.c, blas.c, window.c,
+//              fourier.c, factor.c, triangular.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   record.c   times of single kernels
 //   serve.c    the request handlers

@@ -2,6 +2,7 @@
 // backends/gpu.
 //
 //   product.c  what a dot is to BLAS: sizes, strides, types (products.def)
+//   epilogue.c what may be done to its result before it is stored
 //   blas.c     cuBLASLt: which dots, by which of its algorithms, how they are run
 //   window.c   cuDNN: convolutions, as dots
 //   fourier.c  cuFFT: transforms
@@ -92,7 +93,7 @@ bool gpu_fourier_is(const hlo_instr *);  // a transform that cuFFT does
 // A call for one that it is, with what its step needs. An error says why the library refuses it.
 hs_status gpu_fourier_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
 
-// ---- blas.c, product.c --------------------------------------------------------------------------
+// ---- blas.c, product.c, epilogue.c --------------------------------------------------------------
 // Bytes of workspace that cuBLASLt wants for the instruction; -1: it does not compute it. Opens the
 // library when it is first needed. An error only where libraries are insisted on.
 hs_status gpu_blas_wants(gpu_program *, const hlo_instr *, i64 *workspace);
@@ -123,9 +124,23 @@ typedef struct gpu_product {
   hlo_dtype type[3];  // of a, b, d
   u32 a_in, b_in;     // operands
   int compute, scale;
+  // D = activation(A B + bias): the epilogue's number (cublaslt_numbers.def); 0: there is none
+  u32 epilogue;
+  bool bias, both;  // there is a bias; what the activation takes is the second result
+  u32 bias_in;      // operand: m numbers of D's type
 } gpu_product;
-// Whether the instruction is one, of types that the compute capability multiplies.
+// Whether the instruction is one, of types that the compute capability multiplies: a dot, or a
+// fusion of a dot and an epilogue.
 bool gpu_product_of(const hlo_instr *, u32 sm, gpu_product *);
+typedef enum gpu_epilogues {
+  GPU_EPILOGUES_NONE,
+  GPU_EPILOGUES_BIAS_RELU,
+  GPU_EPILOGUES_ALL
+} gpu_epilogues;
+// Of a dot alone; and what epilogues the library has for its types.
+bool gpu_product_of_dot(const hlo_instr *, u32 sm, gpu_product *, gpu_epilogues *);
+// ", bias, gelu"; "" where there is none.
+const char *gpu_epilogue_text(const gpu_product *);
 double gpu_product_steps(const gpu_product *);  // multiplications
 
 #endif

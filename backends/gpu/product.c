@@ -19,12 +19,15 @@ typedef struct product_row {
   u32 sm;
   i64 multiple, algorithm;
   bool otherwise;
+  gpu_epilogues epilogues;
 } product_row;
 static const product_row rows[] = {
-#define PRODUCT(a, b, d, by, scale, capability, multiple, algorithm, otherwise) \
-  {HLO_##a,      HLO_##b,    HLO_##d,  BLAS_##by,                               \
-   BLAS_##scale, capability, multiple, HLO_ALGORITHM_##algorithm,               \
-   otherwise},
+#define PRODUCT(a, b, d, by, scale, capability, multiple, algorithm, otherwise, epilogues) \
+  {HLO_##a,      HLO_##b,                                                                  \
+   HLO_##d,      BLAS_##by,                                                                \
+   BLAS_##scale, capability,                                                               \
+   multiple,     HLO_ALGORITHM_##algorithm,                                                \
+   otherwise,    GPU_EPILOGUES_##epilogues},
 #include "backends/gpu/products.def"
 #undef PRODUCT
 };
@@ -138,7 +141,7 @@ static bool multiples(const gpu_product *p, i64 of) {
   return true;
 }
 
-bool gpu_product_of(const hlo_instr *i, u32 sm, gpu_product *out) {
+bool gpu_product_of_dot(const hlo_instr *i, u32 sm, gpu_product *out, gpu_epilogues *may) {
   sides x;
   if (i->opcode != HLO_DOT || i->shape->elements == 0) return false;
   const product_row *r = row_of(i, sm);
@@ -153,6 +156,7 @@ bool gpu_product_of(const hlo_instr *i, u32 sm, gpu_product *out) {
   out->type[1] = hlo_operand(i, out->b_in)->shape->dtype;
   out->type[2] = i->shape->dtype;
   out->compute = r->compute, out->scale = r->scale;
+  *may = r->epilogues;
   if (!matrix(out->m, m->stride[1], out->k, x.steps.stride[first], x.batch[first].stride[1],
               &out->a) ||
       !matrix(out->k, x.steps.stride[1 - first], out->n, n->stride[1], x.batch[1 - first].stride[1],

@@ -101,6 +101,7 @@ static hs_status dump(served *s, const char *what, hs_buf *out) {
 hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 nfds,
                             hs_buf *reply) {
   static const served_kind kind = {
+      .device = true,
       .build = build,
       .step_text = step_text,
       .free = free_program,

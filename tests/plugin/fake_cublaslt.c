@@ -3,9 +3,10 @@
 //
 // It is as strict as the library's documentation allows it to be: types that go together, sizes
 // of attributes, leading dimensions, strides of batches that do not overlap, alignment, memory
-// that was allocated, an algorithm that its heuristic has named for these very descriptors. What
-// breaks a rule answers INVALID_VALUE and says on stderr which. Products are computed when the
-// stream comes to them, so they are part of what is recorded.
+// that was allocated, an algorithm that its heuristic has named for these very descriptors, an
+// epilogue with all that it reads and writes. What breaks a rule answers INVALID_VALUE and says on
+// stderr which. Products are computed when the stream comes to them, so they are part of what is
+// recorded.
 //
 // What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
 //   ok           three algorithms, of which number 2 is the fastest
@@ -18,6 +19,7 @@
 //   missing      has no cublasLtMatmul (the test renames it in its copy)
 #include "backends/gpu/cuda/cublaslt.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,6 +38,9 @@ struct blas_handle {
 struct blas_desc {
   int compute, scale;
   i32 turn[2];
+  u32 epilogue;  // 0: none was set
+  cuda_ptr bias, both;
+  i64 both_leading, both_stride;
 };
 struct blas_layout {
   int type;
@@ -76,6 +81,20 @@ blas_result cublasLtMatmulDescCreate(blas_desc **desc, int compute, int scale) {
 
 blas_result cublasLtMatmulDescSetAttribute(blas_desc *d, int attribute, const void *value,
                                            size_t bytes) {
+  const struct {
+    int attribute;
+    void *at;
+    size_t bytes;
+  } own[] = {{BLAS_DESC_EPILOGUE, &d->epilogue, sizeof d->epilogue},
+             {BLAS_DESC_BIAS, &d->bias, sizeof d->bias},
+             {BLAS_DESC_BOTH, &d->both, sizeof d->both},
+             {BLAS_DESC_BOTH_LEADING, &d->both_leading, sizeof d->both_leading},
+             {BLAS_DESC_BOTH_STRIDE, &d->both_stride, sizeof d->both_stride}};
+  for (size_t k = 0; k < HS_COUNT(own); k++) {
+    if (own[k].attribute != attribute) continue;
+    RULE(bytes == own[k].bytes);
+    return memcpy(own[k].at, value, bytes), BLAS_OK;
+  }
   RULE(attribute == BLAS_DESC_TURN_A || attribute == BLAS_DESC_TURN_B);
   RULE(bytes == sizeof(i32));
   i32 *to = &d->turn[attribute == BLAS_DESC_TURN_B];
@@ -160,6 +179,40 @@ static bool is_multiple(const blas_layout *l, i64 of) {
   return (i64)l->rows % of == 0 && l->leading % of == 0 && l->batch_stride % of == 0;
 }
 
+// What an epilogue consists of, by its number.
+typedef struct finishing {
+  bool bias, relu, gelu, both;
+} finishing;
+
+static bool finishing_of(u32 epilogue, finishing *out) {
+  static const struct {
+    u32 number;
+    finishing s;
+  } all[] = {{0, {false, false, false, false}},
+             {BLAS_BIAS, {true, false, false, false}},
+             {BLAS_RELU, {false, true, false, false}},
+             {BLAS_RELU_BIAS, {true, true, false, false}},
+             {BLAS_GELU, {false, false, true, false}},
+             {BLAS_GELU_BIAS, {true, false, true, false}},
+             {BLAS_GELU_BOTH, {false, false, true, true}},
+             {BLAS_GELU_BOTH_BIAS, {true, false, true, true}}};
+  for (size_t k = 0; k < HS_COUNT(all); k++)
+    if (all[k].number == epilogue) return *out = all[k].s, true;
+  return false;
+}
+
+static blas_result check_epilogue(const blas_desc *x, const blas_layout *d) {
+  finishing s = {0};
+  RULE(finishing_of(x->epilogue, &s));
+  if (x->epilogue) RULE(x->compute != BLAS_BY_F64 && x->compute != BLAS_BY_S32);
+  if (s.bias) RULE(x->bias && x->bias % ALIGN == 0);
+  if (!s.both) return BLAS_OK;
+  RULE(x->both && x->both % ALIGN == 0);
+  RULE(x->both_leading >= (i64)d->rows && x->both_leading % 8 == 0 && x->both_stride % 8 == 0);
+  RULE(d->batch == 1 || x->both_stride >= x->both_leading * (i64)d->columns);
+  return BLAS_OK;
+}
+
 static blas_result check(const blas_desc *x, const blas_layout *a, const blas_layout *b,
                          const blas_layout *c, const blas_layout *d) {
   u64 a_rows = x->turn[0] ? a->columns : a->rows, a_columns = x->turn[0] ? a->rows : a->columns,
@@ -174,13 +227,16 @@ static blas_result check(const blas_desc *x, const blas_layout *a, const blas_la
   if (a->type == BLAS_S8) RULE(is_multiple(a, 4) && is_multiple(b, 4) && is_multiple(d, 4));
   if (is_f8(a)) RULE(x->turn[0] == BLAS_OP_TURNED && x->turn[1] == BLAS_OP_PLAIN);
   if (is_f8(a)) RULE(is_multiple(a, 16) && is_multiple(b, 16) && is_multiple(d, 16));
-  return BLAS_OK;
+  if (x->epilogue && is_f8(a)) RULE(d->type != BLAS_F32);  // its bias would be bf16
+  return check_epilogue(x, d);
 }
 
 // ---- algorithms ---------------------------------------------------------------------------------
 static u64 mark_of(const blas_desc *x, const blas_layout *a, const blas_layout *b,
                    const blas_layout *d) {
-  u64 h = hs_hash_bytes(x, sizeof *x, 0);
+  blas_desc y = *x;
+  y.bias = y.both = 0;  // only their alignment matters
+  u64 h = hs_hash_bytes(&y, sizeof y, 0);
   h = hs_hash_bytes(a, sizeof *a, h);
   h = hs_hash_bytes(b, sizeof *b, h);
   return hs_hash_bytes(d, sizeof *d, h);
@@ -233,10 +289,26 @@ static i64 place(const blas_layout *l, i32 turned, i64 batch, i64 row, i64 colum
   return batch * l->batch_stride + (turned ? row * l->leading + column : column * l->leading + row);
 }
 
+// As the library documents them: the numbers before it are not rounded, and its relu is x > 0.
+static double finish(const work *w, const finishing *s, i64 batch, i64 row, i64 column, double x) {
+  hlo_dtype t = type_of(&w->d);
+  i64 bytes = (i64)hlo_dtype_storage(t);
+  if (s->bias) x += hlo_elem_to_f64(t, (const u8 *)(uintptr_t)w->x.bias + row * bytes);
+  if (s->both) {
+    i64 at = batch * w->x.both_stride + column * w->x.both_leading + row;
+    hlo_elem_from_f64(t, (u8 *)(uintptr_t)w->x.both + at * bytes, x);
+  }
+  if (s->relu) x = x > 0 ? x : 0;
+  if (s->gelu) x = 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+  return x;
+}
+
 static void multiply(void *arg) {
   const work *w = arg;
   i64 steps = (i64)(w->x.turn[0] ? w->a.rows : w->a.columns);
   hlo_dtype t = type_of(&w->d);
+  finishing s = {0};
+  (void)finishing_of(w->x.epilogue, &s);
   if (w->workspace) memset(w->workspace, 0xa5, w->workspace_bytes);
   for (i64 g = 0; g < w->d.batch; g++)
     for (i64 n = 0; n < (i64)w->d.columns; n++)
@@ -245,7 +317,8 @@ static void multiply(void *arg) {
         for (i64 k = 0; k < steps; k++)
           sum += number_at(&w->a, w->at_a, place(&w->a, w->x.turn[0], g, m, k)) *
                  number_at(&w->b, w->at_b, place(&w->b, w->x.turn[1], g, k, n));
-        hlo_elem_from_f64(t, w->at_d + place(&w->d, 0, g, m, n) * (i64)hlo_dtype_storage(t), sum);
+        hlo_elem_from_f64(t, w->at_d + place(&w->d, 0, g, m, n) * (i64)hlo_dtype_storage(t),
+                          finish(w, &s, g, m, n, sum));
       }
   if (w->algorithm != FASTEST) (void)usleep(20000);
   if (is("slow")) (void)sleep(1);
@@ -254,6 +327,17 @@ static void multiply(void *arg) {
 static bool is_memory(const blas_layout *l, cuda_ptr p) {
   i64 n = (l->batch - 1) * l->batch_stride + (i64)(l->columns - 1) * l->leading + (i64)l->rows;
   return on_device(p, n * (i64)hlo_dtype_storage(type_of(l)), ALIGN);
+}
+
+// What an epilogue reads and writes is memory of its own.
+static bool is_epilogue_memory(const blas_desc *x, const blas_layout *l, cuda_ptr d) {
+  finishing s = {0};
+  i64 bytes = (i64)hlo_dtype_storage(type_of(l)),
+      whole = bytes * ((l->batch - 1) * x->both_stride + (i64)(l->columns - 1) * x->both_leading +
+                       (i64)l->rows);
+  return finishing_of(x->epilogue, &s) &&
+         (!s.bias || on_device(x->bias, (i64)l->rows * bytes, ALIGN)) &&
+         (!s.both || (x->both != d && on_device(x->both, whole, ALIGN)));
 }
 
 static bool is_factor(const blas_desc *x, const void *p, int value) {
@@ -275,6 +359,7 @@ blas_result cublasLtMatmul(blas_handle *handle, blas_desc *x, const void *alpha,
   RULE(k >= 1 && k <= ALGORITHMS && algorithm->data[1] == mark_of(x, la, lb, ld));
   RULE(is_factor(x, alpha, 1) && is_factor(x, beta, 0));
   RULE(is_memory(la, a) && is_memory(lb, b) && is_memory(ld, d) && c == d);
+  RULE(is_epilogue_memory(x, ld, d));
   RULE(workspace_bytes >= workspace_of(k) && workspace % ALIGN == 0);
   RULE(workspace_bytes == 0 || workspace != 0);
   if (is("failing") || (is("fussy") && k < 3)) return BLAS_EXECUTION_FAILED;

@@ -26,9 +26,9 @@ static void outcome_free(outcome *o) {
 }
 
 // Runs in a process of its own, the last one with the times of its steps, with the file (or NULL)
-// as the library; results must be the evaluator's.
-static outcome run_with_library(const char *text, const char *variable, const char *library,
-                                backend_libraries libraries) {
+// as the library; results must be the evaluator's, within the bounds.
+static outcome run_near(const char *text, const char *variable, const char *library,
+                        backend_libraries libraries, hlo_tolerance near) {
   outcome out = {.s = HS_GOOD};
   hlo_module *m = parse(text);
   hlo_literal **args = NULL;
@@ -53,7 +53,7 @@ static outcome run_with_library(const char *text, const char *variable, const ch
     const prof_recording *times = r.timing.kernels;
     if (hs_ok(out.s) && k == 3)
       assert_true(times && times->calls[0] > 0 && times->nkernels == gpu->compiled(e)->nkernels);
-    if (hs_ok(out.s)) explain(hlo_compare(want.outputs, r.outputs, hlo_near(1e-4, 1e-4)));
+    if (hs_ok(out.s)) explain(hlo_compare(want.outputs, r.outputs, near));
     backend_result_free(&r);
   }
   if (hs_ok(out.s)) {
@@ -68,6 +68,11 @@ static outcome run_with_library(const char *text, const char *variable, const ch
   backend_context_free(own);
   unsetenv(variable);
   return out;
+}
+
+static inline outcome run_with_library(const char *text, const char *variable, const char *library,
+                                       backend_libraries libraries) {
+  return run_near(text, variable, library, libraries, hlo_near(1e-4, 1e-4));
 }
 
 #endif

@@ -1,0 +1,27 @@
+// dot_epilogue.h — what may follow a dot in one kernel: a vector added along its columns, an
+// activation. Libraries of matrix products do that where they store a result; so do our kernels.
+#ifndef PASS_DOT_EPILOGUE_H
+#define PASS_DOT_EPILOGUE_H
+
+#include "core/ir/ir.h"
+
+typedef enum dot_activation {
+  DOT_PLAIN,
+  DOT_RELU,  // maximum(x, 0)
+  DOT_GELU   // x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2
+} dot_activation;
+
+// root = activation(before), before = dot + bias, with reshapes that move nothing behind the dot.
+typedef struct dot_epilogue {
+  const hlo_instr *root, *dot;
+  const hlo_instr *bias;    // a broadcast, NULL: nothing is added
+  const hlo_instr *before;  // what the activation takes; the root where there is none
+  dot_activation activation;
+} dot_epilogue;
+
+// Whether the value is a dot with an epilogue. Says nothing of other users of what is in between.
+bool pass_dot_epilogue(const hlo_instr *root, dot_epilogue *out);
+// The same of the body of a fusion; both: its second result is what the activation takes.
+bool pass_dot_epilogue_body(const hlo_computation *, dot_epilogue *, bool *both);
+
+#endif
