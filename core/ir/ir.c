@@ -149,6 +149,12 @@ static bool reduces_with_effect(const hlo_instr *i) {
          hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0);
 }
 
+static bool uses_alone(const hlo_instr *i, const hlo_instr *x) {
+  hlo_for_each_use(u, x)
+    if (u->user != i) return false;
+  return true;
+}
+
 // Whether it is the one user that an operation needs which has an effect and is done elsewhere (a
 // send, a recv, the start of an all-reduce): then it is as much of an effect.
 static bool ends_an_effect(const hlo_instr *i) {
@@ -157,7 +163,7 @@ static bool ends_an_effect(const hlo_instr *i) {
     const hlo_instr *x = hlo_operand(i, k);
     bool has = x->opcode == HLO_SEND || x->opcode == HLO_RECV ||
                (x->opcode == HLO_ALL_REDUCE_START && reduces_with_effect(x));
-    if (has && x->nuses == 1) return true;
+    if (has && uses_alone(i, x)) return true;
   }
   return false;
 }
