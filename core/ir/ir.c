@@ -155,6 +155,20 @@ static bool uses_alone(const hlo_instr *i, const hlo_instr *x) {
   return true;
 }
 
+// Whether it is the done of a start that others use too: that stays, and needs its done.
+static bool is_needed_done(const hlo_instr *i) {
+  static const hlo_opcode pairs[][2] = {{HLO_ALL_REDUCE_START, HLO_ALL_REDUCE_DONE},
+                                        {HLO_ALL_GATHER_START, HLO_ALL_GATHER_DONE},
+                                        {HLO_COLLECTIVE_PERMUTE_START, HLO_COLLECTIVE_PERMUTE_DONE},
+                                        {HLO_COPY_START, HLO_COPY_DONE},
+                                        {HLO_ASYNC_START, HLO_ASYNC_DONE},
+                                        {HLO_ASYNC_UPDATE, HLO_ASYNC_DONE}};
+  for (size_t k = 0; k < HS_COUNT(pairs) && i->noperands; k++)
+    if (i->opcode == pairs[k][1] && hlo_operand(i, 0)->opcode == pairs[k][0])
+      return !uses_alone(i, hlo_operand(i, 0));
+  return false;
+}
+
 // Whether it is the one user that an operation needs which has an effect and is done elsewhere (a
 // send, a recv, the start of an all-reduce): then it is as much of an effect.
 static bool ends_an_effect(const hlo_instr *i) {
@@ -171,7 +185,8 @@ static bool ends_an_effect(const hlo_instr *i) {
 // Whether the instruction has an effect itself; if not, adds the computations whose effects are
 // its effects too.
 static bool own_effect(const hlo_instr *i, callee_set *s) {
-  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT) || ends_an_effect(i)) return true;
+  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT) || ends_an_effect(i) || is_needed_done(i))
+    return true;
   switch (i->opcode) {
   case HLO_CUSTOM_CALL:
     if (hlo_attr_int(i, HLO_ATTR_CUSTOM_CALL_HAS_SIDE_EFFECT, 0)) return true;

@@ -18,12 +18,12 @@
 //   chain   what chain.h says: passes, evaluator against the cpu backend, estimates, pictures
 //
 // Cases run in children, some hundreds each; what a child is at stands in shared memory. A child
-// that dies, or takes more than the limit (10 s of its own time, or 20 times that on the clock) in
-// one step, is one finding; the rest of its cases go on in another child. Under ASan a child looks
-// for leaks at its end; when there are some, its cases run once more with a look after each, so
-// that the finding is the case. Prints "FAIL KIND SEED
-// CASE (FILE): reason" for each, the input goes to DIR/KIND.SEED.CASE, and last the totals. Exit 0
-// when nothing failed. --seconds: starts no more children after that time.
+// that dies, or takes more than the limit (10 s of its own time, or 20 times that on the clock, not
+// counting how long it waited for a processor) in one step, is one finding; the rest of its cases
+// go on in another child. Under ASan a child looks for leaks at its end; when there are some, its
+// cases run once more with a look after each, so that the finding is the case. Prints "FAIL KIND
+// SEED CASE (FILE): reason" for each, the input goes to DIR/KIND.SEED.CASE, and last the totals.
+// Exit 0 when nothing failed. --seconds: starts no more children after that time.
 #include "core/mlir/mlir.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
@@ -78,6 +78,7 @@ typedef struct job {
   u64 from, end;
   bool leaks;
   slot *now;
+  u64 step_ns, queued_ns;  // when its step began, and how long it had waited for a processor then
 } job;
 typedef struct range {
   u64 from, end;
@@ -374,11 +375,29 @@ static void finish(run *r, job *j, int status, bool late) {
   j->pid = 0;
 }
 
-static bool late(const run *r, const job *j) {
+// How long a process has waited for a processor; 0 where the kernel does not say.
+static u64 queued_ns(pid_t pid) {
+  char path[32], text[96] = "";
+  snprintf(path, sizeof path, "/proc/%d/schedstat", (int)pid);
+  FILE *f = fopen(path, "re");
+  if (!f) return 0;
+  bool read = fgets(text, sizeof text, f) != NULL;
+  fclose(f);
+  char *end = text;
+  if (read) strtoull(text, &end, 10);  // how long it ran
+  return strtoull(end, NULL, 10);
+}
+
+static bool late(const run *r, job *j) {
   clockid_t clock;
   u64 wall = __atomic_load_n(&j->now->wall_ns, __ATOMIC_RELAXED),
       cpu = __atomic_load_n(&j->now->cpu_ns, __ATOMIC_RELAXED), now = hs_now_ns();
-  if (now > wall && (double)(now - wall) * 1e-9 > 20 * r->limit_s) return true;
+  if (wall != j->step_ns) j->step_ns = wall, j->queued_ns = queued_ns(j->pid);
+  if (now > wall && (double)(now - wall) * 1e-9 > 20 * r->limit_s) {
+    u64 queued = queued_ns(j->pid);
+    u64 kept_waiting = queued > j->queued_ns ? queued - j->queued_ns : 0;
+    if ((double)(now - wall) - (double)kept_waiting > 20e9 * r->limit_s) return true;
+  }
   if (clock_getcpuclockid(j->pid, &clock) != 0) return false;
   u64 used = cpu_of(clock);
   return used > cpu && (double)(used - cpu) * 1e-9 > r->limit_s;
