@@ -146,11 +146,13 @@ static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_sh
   return k == win.n;
 }
 
-// The computation may work in another type than the arrays: they are converted, and the results
-// back.
-static bool mixed_types(const hlo_computation *c, u32 n, hlo_literal *const *ops) {
+// The computation may work in another type than the arrays, and the results may be stated in yet
+// another: the arrays are converted, and the results.
+static bool mixed_types(const hlo_instr *i, const hlo_computation *c, u32 n,
+                        hlo_literal *const *ops) {
   for (u32 k = 0; k < n; k++)
-    if (c->params[k]->shape->dtype != ops[k]->shape->dtype ||
+    if (fold_part(i->shape, k)->dtype != ops[k]->shape->dtype ||
+        c->params[k]->shape->dtype != ops[k]->shape->dtype ||
         c->params[n + k]->shape->dtype != ops[n + 1 + k]->shape->dtype)
       return true;
   return false;
@@ -193,7 +195,7 @@ hs_status hlo_eval_scatter(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   u32 n = (i->noperands - 1) / 2;
   if (!c || i->noperands < 3 || n > FOLD_MAX || c->nparams != 2 * n)
     return ev_unsupported(i, "with this computation");
-  if (mixed_types(c, n, ops)) return scatter_converted(e, i, n, ops, out);
+  if (mixed_types(i, c, n, ops)) return scatter_converted(e, i, n, ops, out);
   hlo_literal *r[FOLD_MAX] = {0};
   HS_TRY(scatter_run(e, i, n, ops, r));
   *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, n, r) : r[0];
