@@ -97,6 +97,8 @@ $(B)/tests/%: $(B)/tests/drivers/%.o $(B)/tests/libtests.a $(B)/libhlosh.a
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/tests/libtests.a $(B)/libhlosh.a $(LIBS)
 # Calls into the system go through tests/harness/faults.c, which makes them fail.
 $(B)/tests/faultcheck: LDFLAGS += $(shell sed -n 's/^FAULT([A-Z]*\((n[^)]*)\)\?, *\([a-z0-9_]*\),.*/-Wl,--wrap=\2/p' tests/harness/faults.def)
+# What the cpu backend compiles goes through it, which plants faults.
+$(B)/tests/planted: LDFLAGS += -Wl,--wrap=cpu_lower
 $(B)/bench/%: $(B)/bench/%.o $(B)/libhlosh.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)

@@ -2,6 +2,7 @@
 #ifndef REPL_CMD_H
 #define REPL_CMD_H
 
+#include "repl/debug/bundle.h"
 #include "repl/shell/command.h"
 
 #define CMD(id, name, family, needs, spec, summary, details, example) repl_command_fn cmd_##id;
@@ -58,8 +59,9 @@ void cmd_put_place(const hlo_instr *, hs_buf *);
 
 // ---- report.c -----------------------------------------------------------------------------------
 // Writes the bundle of the current module to a folder or archive that does not exist yet (--force:
-// or is a bundle). *verdict says what it shows; the caller's to free, also after an error.
-hs_status cmd_write_report(repl_cmd *, const char *want, char **verdict);
+// or is a bundle). With a fault of passes when it is about one (NULL: none). *verdict says what it
+// shows; the caller's to free, also after an error.
+hs_status cmd_write_report(repl_cmd *, const char *want, const bundle_fault *, char **verdict);
 
 // ---- explore.c ----------------------------------------------------------------------------------
 // The explorer's page of the module and its history, opened at `focus` (NULL: at the entry).

@@ -5,7 +5,8 @@
 // threads, a deadline, a tolerance, and for a PJRT plug-in its path and flags. Of these a bundle
 // may choose what it likes among what this program does anyway; a library from the bundle's path,
 // and flags that could make the compiler write or read files, take --trust. What will run is said
-// before it runs.
+// before it runs. A fault of passes (what `shrink PIPELINE` found) is judged again, too: the passes
+// run on the module as it was before them.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/bundle.h"
+#include "repl/debug/shrink.h"
 #include "repl/formats/npy.h"
 #include "repl/shell/plugin.h"
 
@@ -221,21 +223,75 @@ static hs_status run_module(repl_cmd *c, repl_folder *from, const repl_json *j, 
   return s;
 }
 
-// The module goes through the loader of all files, from an anonymous file that holds a copy: the
+// A module goes through the loader of all files, from an anonymous file that holds a copy: the
 // bundle's own may be a member of an archive.
-static hs_status load_module(repl_cmd *c, repl_folder *from, hlo_module **out) {
+static hs_status load_module(repl_cmd *c, repl_folder *from, const char *name, hlo_module **out) {
   hs_view v;
-  HS_TRY(repl_folder_read(from, "module.hlo", &v));
-  int fd = memfd_create("module.hlo", MFD_CLOEXEC);
-  char *path = hs_format("/proc/self/fd/%d", fd), *shown = hs_format("%s/module.hlo", from->path);
+  HS_TRY(repl_folder_read(from, name, &v));
+  int fd = memfd_create(name, MFD_CLOEXEC);
+  char *path = hs_format("/proc/self/fd/%d", fd), *shown = hs_format("%s/%s", from->path, name);
   hs_status s = fd < 0 || !hs_write_all(fd, v.p, v.n) ? hs_fail_errno(HS_E_IO, shown) : HS_GOOD;
   hs_view_drop(&v);
   hlo_parse_options o = {.file = shown};
   if (hs_ok(s)) s = hlo_load_file(c->s->ctx, path, &o, out);
+  if (!hs_ok(s)) s = hs_chain(hs_fail(HS_E_BUNDLE, "%s: %s cannot be read", from->path, name), s);
+  else if (!(*out)->entry || !(*out)->entry->root)
+    s = hs_fail(HS_E_BUNDLE, "%s: %s has no entry computation", from->path, name);
+  else s = hlo_verify(*out, NULL);
   if (fd >= 0) close(fd);
   hs_free(path);
   hs_free(shown);
   return s;
+}
+
+// ---- a fault of passes --------------------------------------------------------------------------
+static hs_status read_fault(repl_cmd *c, const char *dir, const repl_json *f, shrink_search *s) {
+  const char *condition = repl_json_get_str(f, "condition"),
+             *pipeline = repl_json_get_str(f, "pipeline"), *be = repl_json_get_str(f, "backend"),
+             *reference = repl_json_get_str(f, "reference");
+  if (!condition || !bisect_condition(condition, &s->t.kind, &s->t.changes))
+    return bad_bundle(dir, "the fault is of no condition");
+  if (!pipeline) return bad_bundle(dir, "the fault is of no pipeline");
+  s->t.c = c;
+  s->t.results_only = s->t.kind == BISECT_MISMATCH;
+  s->t.tol = hlo_near(repl_json_get_num(f, "abs_error", HLO_TYPES_OWN),
+                      repl_json_get_num(f, "rel_error", HLO_TYPES_OWN));
+  if (be) s->t.be = backend_find(be);
+  if (reference) s->reference = backend_find(reference);
+  if ((be && !s->t.be) || (reference && !s->reference))
+    return bad_bundle(dir, "the backend of its fault is not in this build");
+  if (s->t.be) HS_TRY(repl_backend_usable(c->s, s->t.be));
+  if (s->reference) HS_TRY(repl_backend_usable(c->s, s->reference));
+  HS_TRY(shrink_pipeline_set(s, pipeline));
+  double limit = repl_json_get_num(f, "limit", -1);
+  s->passes.limit = limit >= 0 && limit < 1e15 ? (i64)limit : -1;
+  return HS_GOOD;
+}
+
+// Runs the passes on the module as it was before them, and judges that as `shrink` did.
+static hs_status replay_passes(repl_cmd *c, repl_folder *from, const repl_json *fault) {
+  shrink_search s = {0};
+  shrink_case x = {0};
+  char *why = NULL;
+  hs_status st = read_fault(c, from->path, fault, &s);
+  if (hs_ok(st)) st = load_module(c, from, "original.hlo", &x.m);
+  if (hs_ok(st)) {
+    x.nargs = x.m->entry->nparams;
+    x.args = hs_calloc(x.nargs + 1, sizeof *x.args);
+    st = read_inputs(from, x.m, x.args);
+  }
+  if (hs_ok(st)) st = shrink_judge(&s, &x, &why);
+  if (hs_ok(st)) {
+    repl_json_bool(c->doc, "fault", why != NULL);
+    if (!c->doc && why) repl_say(c->out, "same: pass %s: %s\n", s.pipeline, why);
+    if (!why)
+      st = hs_fail(HS_E_DIFFER, "different: pass %s has no such fault now: %s", s.pipeline,
+                   repl_json_get_str(fault, "condition"));
+  }
+  hs_free(why);
+  shrink_case_free(&x);
+  shrink_end(&s);
+  return st;
 }
 
 static hs_status replay_from(repl_cmd *c, repl_folder *from, const repl_json *j) {
@@ -245,14 +301,10 @@ static hs_status replay_from(repl_cmd *c, repl_folder *from, const repl_json *j)
   hlo_module *m = NULL;
   wish w = {0};
   hs_status s = read_wish(dir, j, repl_flag(c, "--trust") != NULL, &w);
-  if (hs_ok(s)) {
-    s = load_module(c, from, &m);
-    if (!hs_ok(s)) s = hs_chain(bad_bundle(dir, "module.hlo cannot be read"), s);
-    else if (!m->entry || !m->entry->root)
-      s = bad_bundle(dir, "module.hlo has no entry computation");
-    else s = hlo_verify(m, NULL);
-  }
+  if (hs_ok(s)) s = load_module(c, from, "module.hlo", &m);
   if (hs_ok(s)) s = run_module(c, from, j, &w, m);
+  const repl_json *fault = repl_json_get(j, "fault");
+  if (hs_ok(s) && fault) s = replay_passes(c, from, fault);
   hlo_module_free(m);
   wish_free(&w);
   return s;

@@ -136,8 +136,20 @@ static void json_xla(const repl_session *s, bool paths, repl_json *j) {
   hs_free(path);
 }
 
-static hs_status write_json(repl_cmd *c, const char *dir, const bundle_outcome *expected,
-                            const bundle_outcome *actual) {
+static void json_fault(const bundle_fault *f, repl_json *parent) {
+  repl_json *j = repl_json_object(parent, "fault");
+  repl_json_str(j, "condition", f->condition);
+  repl_json_str(j, "pipeline", f->pipeline);
+  if (f->limit >= 0) repl_json_int(j, "limit", f->limit);
+  repl_json_str(j, "backend", f->backend);
+  repl_json_str(j, "reference", f->reference);
+  repl_json_num(j, "abs_error", f->tol.abs);
+  repl_json_num(j, "rel_error", f->tol.rel);
+  repl_json_str(j, "wrong", f->wrong);
+}
+
+static hs_status write_json(repl_cmd *c, const char *dir, const bundle_fault *fault,
+                            const bundle_outcome *expected, const bundle_outcome *actual) {
   repl_json *j = repl_json_root();
   repl_json_str(j, "schema", BUNDLE_SCHEMA);
   repl_json_str(j, "module", c->m->name);
@@ -157,6 +169,7 @@ static hs_status write_json(repl_cmd *c, const char *dir, const bundle_outcome *
   if (backend_has(c->s->be, BACKEND_XLA)) json_xla(c->s, repl_flag(c, "--metadata") != NULL, j);
   json_outcome(j, "expected", expected);
   json_outcome(j, "actual", actual);
+  if (fault) json_fault(fault, j);
   hs_buf b = {0};
   repl_json_print(j, &b);
   hs_buf_putc(&b, '\n');
@@ -230,8 +243,26 @@ static hs_status write_issue(repl_cmd *c, const char *dir, issue *i, const hlo_m
   return s;
 }
 
+static char *verdict_of(const repl_cmd *c, const bundle_fault *fault,
+                        const bundle_outcome *expected, const bundle_outcome *actual) {
+  const char *be = c->s->be->name;
+  if (fault && fault->limit >= 0)
+    return hs_format("pass %s --limit=%lld: %s", fault->pipeline, (long long)fault->limit,
+                     fault->wrong);
+  if (fault) return hs_format("pass %s: %s", fault->pipeline, fault->wrong);
+  if (!actual->value) return hs_format("The %s backend fails: %s", be, actual->error);
+  if (!expected->value)
+    return hs_format("The %s backend runs it; the evaluator does not: %s", be, expected->error);
+  hlo_tolerance tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error);
+  hs_status d = hlo_agree(c->m->entry->root, expected->value, actual->value, tol);
+  char *text = hs_ok(d) ? hs_format("The %s backend and the evaluator agree.", be)
+                        : hs_format("The %s backend's result is wrong: %s", be, d.err->message);
+  hs_status_drop(d);
+  return text;
+}
+
 static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loaded,
-                             const hlo_module *now, char **verdict) {
+                             const hlo_module *now, const bundle_fault *fault, char **verdict) {
   bundle_outcome expected = {0}, actual = {0};
   hlo_eval_options eo = {.peer = &ffi_peer, .keep_denormals = c->s->set.keep_denormals};
   hs_status s = bundle_settle(
@@ -239,21 +270,7 @@ static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loa
   if (hs_ok(s))
     s = bundle_settle(
         &actual, bundle_run(c->s, c->s->be, now, c->mod->ninputs, c->mod->inputs, &actual.value));
-  if (hs_ok(s)) {
-    hlo_tolerance tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error);
-    if (!actual.value)
-      *verdict = hs_format("The %s backend fails: %s", c->s->be->name, actual.error);
-    else if (!expected.value)
-      *verdict = hs_format("The %s backend runs it; the evaluator does not: %s", c->s->be->name,
-                           expected.error);
-    else {
-      hs_status d = hlo_agree(c->m->entry->root, expected.value, actual.value, tol);
-      *verdict = hs_ok(d) ? hs_format("The %s backend and the evaluator agree.", c->s->be->name)
-                          : hs_format("The %s backend's result is wrong: %s", c->s->be->name,
-                                      d.err->message);
-      hs_status_drop(d);
-    }
-  }
+  if (hs_ok(s)) *verdict = verdict_of(c, fault, &expected, &actual);
   bool metadata = repl_flag(c, "--metadata") != NULL, snapshot = false;
   hs_buf original = {0}, module = {0};
   if (hs_ok(s)) s = write_module(dir, "original.hlo", loaded, metadata, &original);
@@ -281,7 +298,7 @@ static hs_status fill_bundle(repl_cmd *c, const char *dir, const hlo_module *loa
                              .actual = &actual,
                              .snapshot = snapshot},
                     now);
-  if (hs_ok(s)) s = write_json(c, dir, &expected, &actual);
+  if (hs_ok(s)) s = write_json(c, dir, fault, &expected, &actual);
   if (hs_ok(s)) s = bundle_write_sums(dir);
   hs_buf_free(&original);
   bundle_outcome_free(&expected);
@@ -309,7 +326,8 @@ static hs_status place(repl_cmd *c, const char *made, const char *want) {
   return rename(made, want) == 0 ? HS_GOOD : hs_fail_errno(HS_E_IO, want);
 }
 
-hs_status cmd_write_report(repl_cmd *c, const char *want, char **verdict) {
+hs_status cmd_write_report(repl_cmd *c, const char *want, const bundle_fault *fault,
+                           char **verdict) {
   *verdict = NULL;
   if (!repl_json_built()) return hs_fail(HS_E_NOT_BUILT, "report: this build lacks cJSON");
   if (access(want, F_OK) == 0 &&
@@ -325,7 +343,7 @@ hs_status cmd_write_report(repl_cmd *c, const char *want, char **verdict) {
   if (hs_ok(s) && !mkdtemp(tmp)) s = hs_fail_errno(HS_E_IO, want);
   if (hs_ok(s)) {
     (void)chmod(tmp, 0755);
-    s = fill_bundle(c, tmp, loaded, now, verdict);
+    s = fill_bundle(c, tmp, loaded, now, fault, verdict);
     if (hs_ok(s)) s = hs_poll();
     if (hs_ok(s)) s = place(c, tmp, want);
     if (!hs_ok(s)) bundle_remove(tmp);
@@ -341,7 +359,7 @@ hs_status cmd_report(repl_cmd *c) {
   char *verdict, *archive = NULL;
   if (repl_flag(c, "--tar") && !bundle_is_archive(want))
     want = archive = hs_format("%s.tar.gz", want);
-  hs_status s = cmd_write_report(c, want, &verdict);
+  hs_status s = cmd_write_report(c, want, NULL, &verdict);
   if (hs_ok(s)) {
     if (!c->doc) repl_say(c->out, "%s\nwrote %s; replay %s runs it again\n", verdict, want, want);
     repl_json_str(c->doc, "bundle", want);

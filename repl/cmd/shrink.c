@@ -19,7 +19,6 @@
 #define SHRUNK "-shrunk"
 enum { PROOFS = 3 };  // how often the result is judged again, and its bundle replayed
 static const double SECONDS = 120;
-static const i64 MOST_KNOWN = (i64)256 << 20;  // bytes of values that are kept as arguments
 
 // [PIPELINE] [mismatch|nan|crash|verify|slower|bigger|'SCRIPT ARGS']
 static hs_status read_words(repl_cmd *c, shrink_search *s) {
@@ -87,18 +86,6 @@ static hs_status read_options(repl_cmd *c, shrink_search *s) {
   return HS_GOOD;
 }
 
-// The values of the entry's instructions, as far as the evaluator has them and they are small
-// enough to keep.
-static void know_values(repl_cmd *c, const shrink_search *s, repl_values *values) {
-  i64 bytes = 0;
-  hlo_for_each_instr(i, s->best.m->entry) bytes += hlo_shape_bytes(i->shape);
-  if (!s->valid || bytes > MOST_KNOWN || s->t.kind == BISECT_SCRIPT) return;
-  watch_options o = {.capture = "*", .iteration = -1};
-  hlo_literal *out = NULL;
-  hs_status_drop(watch_run(c, s->best.m, &o, values, &out));
-  hlo_literal_unref(out);
-}
-
 // A fresh process replays the bundle; whether its outcome was the one written.
 static bool replays(const char *dir) {
   char self[4096];
@@ -119,17 +106,36 @@ static bool replays(const char *dir) {
   return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+// With the module before and after the pipeline, where that comes to an end.
 static hs_status write_bundle(repl_cmd *c, shrink_search *s, const char *dir) {
+  const repl_settings set = c->s->set;
   const backend *be = c->s->be;
-  if (s->pipeline) {  // the bundle has the module before and after
+  bundle_fault fault = {.condition = bisect_condition_text(s->t.kind),
+                        .pipeline = s->pipeline,
+                        .backend = s->t.be ? s->t.be->name : NULL,
+                        .reference = s->reference ? s->reference->name : NULL,
+                        .wrong = s->fault,
+                        .limit = s->passes.limit,
+                        .tol = s->t.tol};
+  if (s->pipeline) {
     pass_run_options o = cmd_pass_options(c);
-    HS_TRY(shrink_pipeline_run(s, c->m, &o));
-    repl_commit(c->mod, s->pipeline);
+    hlo_module *trial = hlo_module_clone(c->m, NULL);
+    hlo_journal_disable(trial);
+    hs_status ran = shrink_pipeline_run(s, trial, &o);
+    hlo_module_free(trial);
+    if (hs_ok(ran)) {
+      HS_TRY(shrink_pipeline_run(s, c->m, &o));
+      repl_commit(c->mod, s->pipeline);
+    }
+    hs_status_drop(ran);
   }
   c->s->be = s->t.be ? s->t.be : backend_with(BACKEND_EVALUATOR);
+  c->s->set.abs_error = s->t.tol.abs;
+  c->s->set.rel_error = s->t.tol.rel;
   char *verdict = NULL;
-  hs_status st = cmd_write_report(c, dir, &verdict);
+  hs_status st = cmd_write_report(c, dir, s->pipeline ? &fault : NULL, &verdict);
   c->s->be = be;
+  c->s->set = set;
   if (s->pipeline && c->mod->at->parent) repl_goto(c->mod, c->mod->at->parent);
   hs_free(verdict);
   HS_TRY(st);
@@ -221,14 +227,11 @@ hs_status cmd_shrink(repl_cmd *c) {
   if (hs_ok(asked)) asked = repl_filled(c, NULL, true, &s.best.m);
   if (!hs_ok(asked)) return shrink_end(&s), asked;
   u32 before = hlo_instr_count(s.best.m);
-  repl_values known = {0};
   hs_status st = s.valid ? repl_inputs(c) : HS_GOOD;
   if (hs_ok(st) && s.valid) {
     s.best.nargs = c->mod->ninputs;
     s.best.args = hs_calloc(s.best.nargs + 1, sizeof(hlo_literal *));
     for (u32 k = 0; k < s.best.nargs; k++) s.best.args[k] = hlo_literal_ref(c->mod->inputs[k]);
-    know_values(c, &s, &known);
-    s.known = &known;
   }
   if (hs_ok(st)) st = hs_poll();
   if (hs_ok(st)) st = shrink_run(&s);
@@ -243,7 +246,6 @@ hs_status cmd_shrink(repl_cmd *c) {
   }
   const char *dir = repl_flag(c, "-o");
   if (hs_ok(st) && dir) st = write_bundle(c, &s, dir);
-  repl_values_free(&known);
   shrink_end(&s);
   return st;
 }

@@ -30,6 +30,14 @@ hs_status bundle_settle(bundle_outcome *, hs_status);
 hs_status bundle_run(const repl_session *, const backend *, const hlo_module *, u32 n,
                      hlo_literal *const *args, hlo_literal **out);
 
+// A fault of passes, which `shrink` has found: what they do to original.hlo is wrong by a condition
+// of `bisect`, with a backend and a reference (NULL: the evaluator).
+typedef struct bundle_fault {
+  const char *condition, *pipeline, *backend, *reference, *wrong;
+  i64 limit;  // rewrites of each pass; -1: no limit
+  hlo_tolerance tol;
+} bundle_fault;
+
 // Creates a folder; E_IO when that fails.
 hs_status bundle_mkdir(const char *path);
 // Removes a folder with all that is in it.

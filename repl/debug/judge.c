@@ -36,6 +36,12 @@ bool bisect_condition(const char *word, bisect_kind *kind, const char **changes)
   return false;
 }
 
+const char *bisect_condition_text(bisect_kind kind) {
+  for (size_t k = 0; k < HS_COUNT(conditions); k++)
+    if (conditions[k].kind == kind) return conditions[k].name;
+  return NULL;
+}
+
 bool bisect_is_pipeline(const repl_cmd *c, const char *w) {
   const char *name = hs_arena_strndup(c->scratch, w, strcspn(w, " ,({"));
   bool known = pass_find(c->s->passes, name) || pipeline_find(c->s->passes, name) ||

@@ -1,12 +1,13 @@
 // shrink.c: the search for a smaller module that still has a fault. See shrink.h.
 //
-// Delta debugging (Zeller and Hildebrandt, 2002) over the edits of shrink.def. First the entry is
-// cut off behind the first instruction that shows the fault, by bisection. Then each edit is tried
-// on all of its units, on halves of them, on quarters, and so on down to single ones, and all edits
-// again until none makes the module smaller. A candidate counts when it verifies (unless the
-// verifier's refusal is the fault) and the fault is there: judged by judge.c, as `bisect` does, and
-// for a failure only with the same message up to names and numbers, so that the search does not
-// slip from one fault to another. Arguments go by the names of parameters: a parameter keeps its
+// Delta debugging (Zeller and Hildebrandt, 2002) over the edits of shrink.def. The entry is
+// narrowed to a stretch of instructions that shows the fault, by halves and then by bisection at
+// both ends, so that of a large program little is run again. Each edit is tried on all of its
+// units, on halves of them, on quarters, and so on down to single ones, and all edits again until
+// none makes the module smaller. A candidate counts when it verifies (unless the verifier's refusal
+// is the fault) and the fault is there: judged by judge.c, as `bisect` does, and for a failure only
+// with the same message up to names and numbers, so that the search does not slip from one fault to
+// another. Arguments go by the names of parameters: a parameter keeps its
 // argument, one that took an instruction's place gets the value that the instruction had, others
 // get random ones.
 #include "repl/shrink/shrink.h"
@@ -20,6 +21,7 @@
 #include "repl/shell/deadline.h"
 
 enum { LIKENESS_WORDS = 8 };
+static const i64 MOST_KNOWN = (i64)256 << 20;  // bytes of values that are kept as arguments
 static const double LEAST_DEADLINE = 2, DEADLINE_FACTOR = 10;  // s per verdict; times the first
 
 void shrink_case_free(shrink_case *x) {
@@ -71,6 +73,7 @@ static hs_status run_pipeline(shrink_search *s, char **why) {
   hs_status st = shrink_pipeline_run(s, s->t.m, &o);
   if (!hs_ok(st) && st.err->code == HS_E_PASS && s->t.kind == BISECT_CRASH) {
     *why = hs_strdup(st.err->message);
+    s->by_pass |= !s->fault;
     hs_status_drop(st);
     return HS_GOOD;
   }
@@ -105,13 +108,33 @@ static hs_status make_reference(shrink_search *s, const shrink_case *x) {
   }
 }
 
+// Whether before and after the pipeline are run or estimated in the same way.
+static bool is_run_alike(const shrink_search *s) {
+  switch (s->t.kind) {
+  case BISECT_BIGGER: return true;
+  case BISECT_SLOWER: return !s->reference || s->reference == s->t.be;
+  case BISECT_MISMATCH:
+  case BISECT_NAN: return s->reference == s->t.be;
+  default: return false;
+  }
+}
+
+// Whether the verdict is known without a run: the passes left the module as it is, or the fault is
+// a pass that fails, and none did.
+static bool is_clear(const shrink_search *s, u64 generation) {
+  bool idle = s->t.m->generation == generation && is_run_alike(s);
+  return s->pipeline && (s->by_pass || idle);
+}
+
 static hs_status judge(shrink_search *s, const shrink_case *x, char **why) {
   s->t.m = hlo_module_clone(x->m, NULL);
   s->t.nargs = x->nargs;
   s->t.args = x->args;
-  hs_status st = make_reference(s, x);
-  if (hs_ok(st)) st = run_pipeline(s, why);
-  if (hs_ok(st) && !*why) st = bisect_judge(&s->t, why);
+  u64 generation = s->t.m->generation;
+  hs_status st = run_pipeline(s, why);
+  bool done = !hs_ok(st) || *why || is_clear(s, generation);
+  if (!done) st = make_reference(s, x);
+  if (!done && hs_ok(st)) st = bisect_judge(&s->t, why);
   hlo_literal_unref(s->t.want);
   hlo_module_free(s->t.m);
   s->t.want = NULL;
@@ -143,8 +166,21 @@ static const hlo_literal *known_value(const shrink_search *s, const hlo_instr *p
     if (strcmp(s->best.m->entry->params[k]->name, p->name) == 0 &&
         hlo_shape_compatible(s->best.args[k]->shape, p->shape))
       return s->best.args[k];
-  const repl_kept *v = s->known ? repl_values_find(s->known, p->name) : NULL;
+  const repl_kept *v = repl_values_find(&s->known, p->name);
   return v && hlo_shape_compatible(v->value->shape, p->shape) ? v->value : NULL;
+}
+
+// The values of the entry's instructions, as far as the evaluator has them and they are small
+// enough to keep. Where nothing is run they are of no use.
+static void know_values(shrink_search *s) {
+  i64 bytes = 0;
+  hlo_for_each_instr(i, s->best.m->entry) bytes += hlo_shape_bytes(i->shape);
+  bool runs = s->t.kind == BISECT_MISMATCH || s->t.kind == BISECT_NAN || s->t.kind == BISECT_CRASH;
+  if (!s->valid || bytes > MOST_KNOWN || !runs || s->by_pass) return;
+  watch_options o = {.capture = "*", .iteration = -1};
+  hlo_literal *out = NULL;
+  hs_status_drop(watch_run(s->t.c, s->best.m, &o, &s->known, &out));
+  hlo_literal_unref(out);
 }
 
 static hs_status find_arguments(const shrink_search *s, shrink_case *x) {
@@ -234,22 +270,54 @@ static hs_status run_edit(shrink_search *s, const shrink_edit *e, bool *progress
   return HS_GOOD;
 }
 
-// The shortest beginning of the entry that shows the fault, by bisection: where what follows a
-// faulty instruction need not show the fault, the result is still one that does.
-static hs_status find_prefix(shrink_search *s) {
+// ---- a stretch of the entry ---------------------------------------------------------------------
+enum { SHORT = 6 };  // instructions: the edits do the rest
+
+static hs_status try_stretch(shrink_search *s, const hlo_module *of, u32 from, u32 to, bool *kept) {
+  shrink_case x = case_of(hlo_module_clone(of, NULL));
+  *kept = false;
+  if (shrink_to_stretch(x.m, from, to))
+    return try(s, x, "looking for the instructions with the fault", kept);
+  shrink_case_free(&x);
+  return hs_poll();
+}
+
+// Half of the entry, and half of that, as long as one of the halves has the fault. Each step costs
+// half of the one before, so that the whole program is run a few times only.
+static hs_status halve(shrink_search *s) {
+  for (bool kept = true; kept;) {
+    u32 n = shrink_length(s->best.m);
+    if (n < SHORT) return HS_GOOD;
+    HS_TRY(try_stretch(s, s->best.m, n / 2, n, &kept));
+    if (!kept) HS_TRY(try_stretch(s, s->best.m, 0, n / 2, &kept));
+  }
+  return HS_GOOD;
+}
+
+// By bisection: the shortest beginning of the entry that shows the fault, then the shortest end of
+// that. Where what follows a faulty instruction need not show the fault, it is still one that does.
+static hs_status bisect_ends(shrink_search *s, bool beginning) {
   hlo_module *whole = hlo_module_clone(s->best.m, NULL);
-  u32 good = 0, bad = shrink_prefixes(whole);
+  u32 n = shrink_length(whole), without = 0, with = n;  // instructions kept
   hs_status st = HS_GOOD;
-  while (hs_ok(st) && bad - good > 1) {
-    u32 mid = good + (bad - good) / 2;
+  while (hs_ok(st) && with - without > 1) {
+    u32 mid = without + (with - without) / 2;
     bool kept;
-    shrink_case x = case_of(hlo_module_clone(whole, NULL));
-    shrink_to_prefix(x.m, mid);
-    st = try(s, x, "looking for the first instruction with the fault", &kept);
-    *(kept ? &bad : &good) = mid;
+    st =
+        beginning ? try_stretch(s, whole, 0, mid, &kept) : try_stretch(s, whole, n - mid, n, &kept);
+    *(kept ? &with : &without) = mid;
   }
   hlo_module_free(whole);
   return st;
+}
+
+static hs_status narrow(shrink_search *s) {
+  if (s->narrowed == s->kept || shrink_length(s->best.m) < SHORT) return HS_GOOD;
+  HS_TRY(halve(s));
+  HS_TRY(bisect_ends(s, true));
+  HS_TRY(bisect_ends(s, false));
+  s->narrowed = s->kept;
+  return HS_GOOD;
 }
 
 // Plain arguments, where they show the fault as well.
@@ -280,15 +348,15 @@ static hs_status search(shrink_search *s) {
   bool kept, progress = true;
   shrink_case x = case_of(hlo_module_clone(s->best.m, NULL));
   cut_drop_result_attrs(x.m);
-  hs_status st = shrink_passes(s);
-  if (hs_ok(st)) st = try(s, x, "dropping what the program does not use", &kept);
-  else shrink_case_free(&x);
-  HS_TRY(st);
-  HS_TRY(find_prefix(s));
+  HS_TRY(try(s, x, "dropping what the program does not use", &kept));
+  HS_TRY(narrow(s));
+  HS_TRY(shrink_passes(s));
   while (progress) {
     progress = false;
-    for (u32 k = 0; k < shrink_edit_count; k++)
+    for (u32 k = 0; k < shrink_edit_count; k++) {
+      HS_TRY(narrow(s));
       if (s->valid || !shrink_edits[k].valid) HS_TRY(run_edit(s, &shrink_edits[k], &progress));
+    }
   }
   if (s->best.nargs == s->best.m->entry->nparams) HS_TRY(simplify_values(s));
   return shrink_passes(s);
@@ -299,13 +367,17 @@ hs_status shrink_run(shrink_search *s) {
   double deadline = set->deadline;
   s->begin = hs_now_ns();
   if (s->seconds > 0) s->end = s->begin + (u64)(s->seconds * 1e9);
+  // The evaluator says the same each time.
+  s->t.steady = !s->t.be && !s->reference && s->t.kind != BISECT_SCRIPT;
   HS_TRY(shrink_judge(s, &s->best, &s->fault));
   if (!s->fault)
     return hs_fail(HS_E_USAGE, "shrink: %s has no such fault: nothing %s", s->best.m->name,
                    s->t.changes);
   // A fault that every run has shown is asked for once a candidate; the result is judged again.
-  s->t.steady = s->t.unanimous && s->t.kind != BISECT_SLOWER;
+  s->t.steady |= s->t.unanimous && s->t.kind != BISECT_SLOWER;
   s->judged_s = (double)(hs_now_ns() - s->begin) * 1e-9;
+  s->narrowed = UINT32_MAX;
+  know_values(s);
   set->deadline = HS_MAX(LEAST_DEADLINE, DEADLINE_FACTOR * s->judged_s);  // of the worker
   hs_status st = search(s);
   set->deadline = deadline;
@@ -320,4 +392,5 @@ void shrink_end(shrink_search *s) {
   hs_free(s->fault);
   hs_free(s->likeness);
   shrink_pipeline_free(s);
+  repl_values_free(&s->known);
 }

@@ -4,6 +4,7 @@
 #define REPL_SHRINK_H
 
 #include "repl/debug/bisect.h"
+#include "repl/debug/watch.h"
 
 // A module with its arguments, one per parameter of the entry. Both belong to the case.
 typedef struct shrink_case {
@@ -26,11 +27,13 @@ typedef struct shrink_edit {
 extern const shrink_edit shrink_edits[];
 extern const u32 shrink_edit_count;
 
-// Makes the root of the entry a tuple of what the first n instructions of its post order compute
-// and do not use among themselves: the program up to there.
-void shrink_to_prefix(hlo_module *, u32 n);
-// How many instructions that order has.
-u32 shrink_prefixes(const hlo_module *);
+// Keeps of the entry the instructions from..to-1 of those that compute, in post order (and what
+// they use that does not): values from before them become parameters, and the result is the tuple
+// of what they compute and do not use among themselves. False, and nothing done, when that is
+// nothing.
+bool shrink_to_stretch(hlo_module *, u32 from, u32 to);
+// How many that are.
+u32 shrink_length(const hlo_module *);
 
 // A pipeline, parsed once for all candidates.
 typedef struct shrink_pipeline {
@@ -47,7 +50,6 @@ typedef struct shrink_search {
   const backend *reference;  // whose result is right; NULL: the evaluator
   // run on each candidate before it is judged (shrink_pipeline_set); NULL: none. Owned by `passes`.
   const char *pipeline;
-  const repl_values *known;  // values by name: arguments for parameters that stand for them
   bool valid;
   u64 seed;
   double seconds;  // the search ends then; 0: when nothing more goes
@@ -57,10 +59,13 @@ typedef struct shrink_search {
   u32 tried, kept;  // candidates judged; those that still had the fault
   bool out_of_time;
   // ---- the search's own
+  repl_values known;  // values by name: arguments for parameters that stand for them
+  bool by_pass;       // the fault is a pass that fails: what the pipeline makes need not be run
   shrink_pipeline passes;
   u64 begin, end;   // ns
   double judged_s;  // how long the first verdict took
   char *likeness;   // of the fault: verdicts with another one do not count
+  u32 narrowed;     // what `kept` was when no shorter stretch of the entry had the fault
 } shrink_search;
 
 // Sets the pipeline. Fails when the text is none.

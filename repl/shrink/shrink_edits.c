@@ -7,6 +7,7 @@
 #include "core/eval/inputs.h"
 #include "passes/buffer/resize.h"
 #include "passes/run/rewrite.h"
+#include "repl/debug/cut.h"
 #include "repl/shrink/shrink.h"
 
 // ---- what an edit goes through ------------------------------------------------------------------
@@ -47,21 +48,34 @@ static u32 count_instrs(const hlo_module *m, bool entry, bool others) {
   return n;
 }
 
-// ---- the program up to an instruction -----------------------------------------------------------
-u32 shrink_prefixes(const hlo_module *m) { return m->entry->ninstrs; }
+// ---- a stretch of the program -------------------------------------------------------------------
+u32 shrink_length(const hlo_module *m) { return count_instrs(m, true, false); }
 
-void shrink_to_prefix(hlo_module *m, u32 n) {
+// A parameter in an instruction's place, with its name, by which the search finds the value that it
+// had.
+static void give_way(hlo_module *m, hlo_instr *i, hs_arena *a) {
+  const char *name = hs_arena_strndup(a, i->name, strlen(i->name));
+  hlo_set_name(i, "cut");
+  hlo_instr *p = hlo_add_parameter(m->entry, m->entry->nparams, i->shape, name);
+  hlo_move_before(p, m->entry->first);
+  hlo_replace_uses(i, p);
+}
+
+bool shrink_to_stretch(hlo_module *m, u32 from, u32 to) {
   hs_arena a = {0};
-  hlo_instr **order = hlo_post_order(m->entry, &a), **out = HS_NEW_ARRAY(&a, hlo_instr *, n + 1);
+  instr_list l = list_instrs(m, true, false, &a);
+  hlo_instr **out = HS_NEW_ARRAY(&a, hlo_instr *, to + 1);
   bool *used = HS_NEW_ARRAY(&a, bool, m->next_instr_id + 1);
   u32 nout = 0;
-  for (u32 k = 0; k < n; k++)
-    for (u32 j = 0; j < order[k]->noperands; j++) used[hlo_operand(order[k], j)->id] = true;
-  for (u32 k = 0; k < n; k++)
-    if (!used[order[k]->id] && !is_leaf(order[k]) && !has_token(order[k]->shape))
-      out[nout++] = order[k];
+  for (u32 k = from; k < to; k++)
+    for (u32 j = 0; j < l.v[k]->noperands; j++) used[hlo_operand(l.v[k], j)->id] = true;
+  for (u32 k = from; k < to; k++)
+    if (!used[l.v[k]->id] && !has_token(l.v[k]->shape)) out[nout++] = l.v[k];
   if (nout) hlo_set_root(m->entry, nout == 1 ? out[0] : hlo_add_tuple(m->entry, nout, out));
+  for (u32 k = 0; nout && k < from; k++)
+    if (used[l.v[k]->id] && !has_token(l.v[k]->shape)) give_way(m, l.v[k], &a);
   hs_arena_free(&a);
+  return nout != 0;
 }
 
 // ---- results ------------------------------------------------------------------------------------
@@ -93,6 +107,24 @@ static bool apply_root(hlo_module *m, u32 from, u32 to) {
   return true;
 }
 
+// ---- a called computation is the program --------------------------------------------------------
+static u32 enter_units(const hlo_module *m) {
+  u32 n = 0;
+  hlo_for_each_comp(c, m) n += c != m->entry;
+  return n;
+}
+
+static bool apply_enter(hlo_module *m, u32 from, u32 to) {
+  (void)to;
+  hlo_for_each_comp(c, m) {
+    if (c == m->entry || from--) continue;
+    hlo_set_entry(m, c);
+    cut_drop_result_attrs(m);
+    return true;
+  }
+  return false;
+}
+
 // ---- instructions of the entry become parameters ------------------------------------------------
 static u32 cut_units(const hlo_module *m) { return count_instrs(m, true, false); }
 
@@ -103,12 +135,7 @@ static bool apply_cut(hlo_module *m, u32 from, u32 to) {
   for (u32 k = from; k < to && k < l.n; k++) {
     hlo_instr *i = l.v[k];
     if (hlo_is_root(i) || has_token(i->shape)) continue;
-    // The parameter gets the name, by which the search finds the value that it had.
-    const char *name = hs_arena_strndup(&a, i->name, strlen(i->name));
-    hlo_set_name(i, "cut");
-    hlo_instr *p = hlo_add_parameter(m->entry, m->entry->nparams, i->shape, name);
-    hlo_move_before(p, m->entry->first);
-    hlo_replace_uses(i, p);
+    give_way(m, i, &a);
     any = true;
   }
   hs_arena_free(&a);
@@ -118,18 +145,27 @@ static bool apply_cut(hlo_module *m, u32 from, u32 to) {
 // ---- instructions become one of their operands --------------------------------------------------
 static u32 all_units(const hlo_module *m) { return count_instrs(m, true, true); }
 
+// An operand of that shape, or for the result of a called computation a parameter.
+static hlo_instr *stand_in(const hlo_instr *i) {
+  for (u32 j = 0; j < i->noperands; j++)
+    if (hlo_shape_compatible(hlo_operand(i, j)->shape, i->shape)) return hlo_operand(i, j);
+  const hlo_computation *c = i->parent;
+  for (u32 j = 0; c != c->module->entry && hlo_is_root(i) && j < c->nparams; j++)
+    if (hlo_shape_compatible(c->params[j]->shape, i->shape)) return c->params[j];
+  return NULL;
+}
+
 static bool apply_bypass(hlo_module *m, u32 from, u32 to) {
   hs_arena a = {0};
   instr_list l = list_instrs(m, true, true, &a);
   bool any = false;
-  for (u32 k = from; k < to && k < l.n; k++)
-    for (u32 j = 0; j < l.v[k]->noperands; j++) {
-      hlo_instr *d = hlo_operand(l.v[k], j);
-      if (!hlo_shape_compatible(d->shape, l.v[k]->shape)) continue;
-      hlo_replace_uses(l.v[k], d);
-      any = true;
-      break;
-    }
+  for (u32 k = from; k < to && k < l.n; k++) {
+    hlo_instr *d = stand_in(l.v[k]);
+    if (!d) continue;
+    if (hlo_is_root(l.v[k]) && l.v[k]->parent != m->entry) hlo_set_root(l.v[k]->parent, d);
+    hlo_replace_uses(l.v[k], d);
+    any = true;
+  }
   hs_arena_free(&a);
   return any;
 }
@@ -203,7 +239,8 @@ static bool apply_settle(hlo_module *m, u32 from, u32 to) {
     if (!hlo_shape_is_array(s) || s->elements > MOST_CONSTANT || hlo_shape_is_dynamic(s)) continue;
     // an unused parameter of a called computation stays, and has nothing to give up
     if (hlo_is(l.v[k], HLO_CONSTANT) || (!l.v[k]->nuses && !hlo_is_root(l.v[k]))) continue;
-    hs_status st = hlo_input_by_words(s, "ones", 0, &one);
+    // false, so that loops end
+    hs_status st = hlo_input_by_words(s, s->dtype == HLO_PRED ? "zeros" : "ones", 0, &one);
     if (hs_ok(st)) {
       hlo_instr *c = hlo_add_constant(l.v[k]->parent, one, NULL);
       hlo_move_before(c, l.v[k]->parent->first);
