@@ -88,16 +88,12 @@ static hs_status read_options(repl_cmd *c, shrink_search *s) {
 
 // A fresh process replays the bundle; whether its outcome was the one written.
 static bool replays(const char *dir) {
-  char self[4096];
-  ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-  if (n <= 0) return false;
-  self[n] = 0;
   char *line = hs_format("replay \"%s\"", dir);
   fflush(NULL);
   pid_t child = fork();
   if (child == 0) {
     if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)) _exit(127);
-    execl(self, "hlosh", "--no-rc", "-c", line, (char *)NULL);
+    execl("/proc/self/exe", "hlosh", "--no-rc", "-c", line, (char *)NULL);
     _exit(127);
   }
   int status = -1;

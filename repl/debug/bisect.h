@@ -15,7 +15,8 @@ typedef enum bisect_kind {
   BISECT_SCRIPT
 } bisect_kind;
 
-#define BISECT_MUCH_SLOWER 1.1  // slowdowns below this factor count as noise
+#define BISECT_MUCH_SLOWER 1.1     // slowdowns below this factor count as noise
+#define BISECT_CLEARLY_SLOWER 2.0  // from this factor on, one verdict is enough
 
 typedef struct bisect_trial {
   repl_cmd *c;
@@ -26,6 +27,7 @@ typedef struct bisect_trial {
   hlo_literal *const *args;
   const backend *be;  // NULL: the evaluator
   bool backend_only;  // the plug-in's code generator alone
+  bool compile_only;  // CRASH: nothing is run
   hlo_literal *want;  // MISMATCH, NAN: the original's result; NAN: NULL when there is none
   bool results_only;  // MISMATCH: a run that fails is no verdict, instead of a bad one
   hlo_tolerance tol;

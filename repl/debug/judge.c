@@ -70,10 +70,12 @@ static hs_status run_copy(bisect_trial *t, hlo_literal **out) {
   }
   backend_options bo = repl_backend_options(s);
   bo.backend_only = t->backend_only;
-  if (t->kind != BISECT_SLOWER) return backend_run_once(t->be, t->m, &bo, t->nargs, t->args, out);
+  if (t->kind != BISECT_SLOWER && !t->compile_only)
+    return backend_run_once(t->be, t->m, &bo, t->nargs, t->args, out);
   backend_exe *exe;
   HS_TRY(t->be->compile(t->m, &bo, &exe));
-  hs_status st = bisect_time(t->be, exe, t->nargs, t->args, &t->now);
+  hs_status st = HS_GOOD;
+  if (!t->compile_only) st = bisect_time(t->be, exe, t->nargs, t->args, &t->now);
   t->be->release(exe);
   return st;
 }
@@ -181,7 +183,8 @@ static hs_status judge_once(bisect_trial *t, char **wrong) {
 hs_status bisect_judge(bisect_trial *t, char **wrong) {
   HS_TRY(judge_once(t, wrong));
   t->unanimous = true;
-  if (t->kind == BISECT_INVALID || t->kind == BISECT_BIGGER ||
+  bool clear = t->kind == BISECT_SLOWER && *wrong && t->now > t->before * BISECT_CLEARLY_SLOWER;
+  if (t->kind == BISECT_INVALID || t->kind == BISECT_BIGGER || clear ||
       (*wrong ? t->tries != 0 || t->steady : t->tries <= 1))
     return HS_GOOD;
   u32 tries = t->tries ? t->tries : RETRIES, bad = *wrong != NULL, asked = 1;

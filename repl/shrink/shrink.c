@@ -176,7 +176,7 @@ static void know_values(shrink_search *s) {
   i64 bytes = 0;
   hlo_for_each_instr(i, s->best.m->entry) bytes += hlo_shape_bytes(i->shape);
   bool runs = s->t.kind == BISECT_MISMATCH || s->t.kind == BISECT_NAN || s->t.kind == BISECT_CRASH;
-  if (!s->valid || bytes > MOST_KNOWN || !runs || s->by_pass) return;
+  if (!s->valid || bytes > MOST_KNOWN || !runs || s->by_pass || s->t.compile_only) return;
   watch_options o = {.capture = "*", .iteration = -1};
   hlo_literal *out = NULL;
   hs_status_drop(watch_run(s->t.c, s->best.m, &o, &s->known, &out));
@@ -362,6 +362,18 @@ static hs_status search(shrink_search *s) {
   return shrink_passes(s);
 }
 
+// A program that fails while it is compiled: the candidates are compiled only, so that none waits
+// for a run that does not end.
+static hs_status try_compile_only(shrink_search *s) {
+  if (s->t.kind != BISECT_CRASH || !s->t.be || s->by_pass) return HS_GOOD;
+  char *why;
+  s->t.compile_only = true;
+  hs_status st = shrink_judge(s, &s->best, &why);
+  s->t.compile_only = why != NULL;
+  hs_free(why);
+  return st;
+}
+
 hs_status shrink_run(shrink_search *s) {
   repl_settings *set = &s->t.c->s->set;
   double deadline = set->deadline;
@@ -377,6 +389,7 @@ hs_status shrink_run(shrink_search *s) {
   s->t.steady |= s->t.unanimous && s->t.kind != BISECT_SLOWER;
   s->judged_s = (double)(hs_now_ns() - s->begin) * 1e-9;
   s->narrowed = UINT32_MAX;
+  HS_TRY(try_compile_only(s));
   know_values(s);
   set->deadline = HS_MAX(LEAST_DEADLINE, DEADLINE_FACTOR * s->judged_s);  // of the worker
   hs_status st = search(s);

@@ -228,6 +228,7 @@ def bar(b, hlosh, module, folder, shots, scale):
 
 def shot(b, shots, name):
     if shots:
+        os.makedirs(shots, exist_ok=True)
         frames(b)
         b.screenshot(os.path.join(shots, name + ".png"))
 
