@@ -66,6 +66,9 @@ typedef struct backend_options {
   // cpu: products are rounded before they are added; otherwise both may be one fused operation, as
   // XLA:CPU compiles them
   bool no_contract;
+  // interp, cpu: denormals are numbers like others; otherwise they count as zero, as operands and
+  // as results, as XLA:CPU compiles it
+  bool keep_denormals;
   // cpu: where the kernels' code lies is appended to /tmp/perf-PID.map, PID the worker's, which
   // `perf report` reads names from
   bool perf_map;

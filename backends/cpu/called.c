@@ -127,10 +127,12 @@ hs_status cpu_called_run(const hlo_instr *i, u32 replicas, u32 partitions, const
   // an rng gives other numbers each time
   static _Thread_local u64 times;
   const hlo_eval_options opt = {.rng_seed = times += i->opcode == HLO_RNG,
+                                .keep_denormals = cpu_par_keeps_denormals(),
                                 .peer = atomic_load(&peer)};
   if (hs_ok(st) && n == 1) st = hlo_eval_instr(i, i->noperands, ops[0], &opt, outs);
   else if (hs_ok(st))
-    st = hlo_eval_together(i, replicas, partitions, here, (hlo_literal *const *const *)ops, outs);
+    st = hlo_eval_together(i, replicas, partitions, here, (hlo_literal *const *const *)ops, &opt,
+                           outs);
   for (u32 d = 0; d < n; d++) {
     if (hs_ok(st) && outs[d]) store_value(outs[d], i->shape, &at[d]);
     hlo_literal_unref(outs[d]);

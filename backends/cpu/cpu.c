@@ -115,6 +115,7 @@ static hs_status make_request(backend_exe *e, const hlo_module *m, const backend
   wire_put_u32(&e->request, o->plan_only);
   wire_put_u32(&e->request, o->one_device);
   wire_put_u32(&e->request, o->no_contract);
+  wire_put_u32(&e->request, o->keep_denormals);
   hlo_print_options po = hlo_print_default();
   po.print_large_constants = false;
   po.print_metadata = false;

@@ -145,7 +145,7 @@ typedef struct cpu_loop {
 typedef struct cpu_program {
   const hlo_module *m;
   hs_arena arena;
-  bool per_instruction;
+  bool per_instruction, keep_denormals;
   // The devices that the program stands for: each runs the same steps on areas of its own, the
   // areas of device d following those of d - 1. All have the same arguments; the results are the
   // first one's.
@@ -202,6 +202,7 @@ typedef struct cpu_lower_options {
   bool plan_only;          // steps and buffers as ever, but no code and no areas: it cannot run
   bool one_device;         // whatever the module says
   bool no_contract;        // no fused multiply-add
+  bool keep_denormals;     // in code; the threads' mode is the runner's
   u32 threads;             // of the code generator
   const cpu_maker *maker;  // NULL: this backend's own code
 } cpu_lower_options;

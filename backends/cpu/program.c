@@ -601,6 +601,7 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   cpu_program *p = hs_calloc(1, sizeof *p);
   p->m = m;
   p->per_instruction = o->per_instruction;
+  p->keep_denormals = o->keep_denormals;
   p->replicas = replicas;
   p->partitions = partitions;
   p->ndevices = replicas * partitions;
@@ -611,7 +612,8 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   l.laid = hs_calloc(m->next_instr_id + 1, sizeof *l.laid);
   hs_status s = HS_GOOD;
 #if HAVE_LLVM
-  s = emit_unit_new(&(emit_options){.contract = !o->no_contract}, &p->unit);
+  const emit_options eo = {.contract = !o->no_contract, .keep_denormals = o->keep_denormals};
+  s = emit_unit_new(&eo, &p->unit);
 #endif
   if (hs_ok(s)) s = lower_module(&l, m);
   hs_vec_free(&l.uses);

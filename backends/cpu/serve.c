@@ -72,7 +72,8 @@ static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *
 }
 
 // A compile request without what a client puts before it: the program's number, threads, options
-// (u32: per_instruction, plan_only, one_device, no_contract), the module's text, its constants.
+// (u32: per_instruction, plan_only, one_device, no_contract, keep_denormals), the module's text,
+// its constants.
 typedef struct request {
   u64 id;
   u32 threads;
@@ -93,6 +94,7 @@ static hs_status read_request(wire_reader *r, const serve_map *constants, reques
   o->plan_only = wire_get_u32(r);
   o->one_device = wire_get_u32(r);
   o->no_contract = wire_get_u32(r);
+  o->keep_denormals = wire_get_u32(r);
   hs_str text = wire_get_str(r);
   serve_peak_rss(true);
   out->cpu0 = serve_cpu_ms();
@@ -286,6 +288,7 @@ hs_status serve_run(const void *payload, size_t n, const int *fds, u32 nfds, hs_
     st = hs_fail(HS_E_INTERNAL, "argument block too small");
   if (hs_ok(st)) {
     cpu_par_begin(s->threads);
+    if (s->p->keep_denormals) cpu_par_keep_denormals();
     st = run_program(&x, &o, &out, reply);
     cpu_par_end();
   }

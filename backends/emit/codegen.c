@@ -241,11 +241,13 @@ static void fn_attr(LLVMContextRef ctx, LLVMValueRef fn, const char *key, const 
       LLVMCreateStringAttribute(ctx, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
 }
 
-void cg_function_attributes(LLVMContextRef ctx, LLVMValueRef fn, u32 vector_bytes) {
-  fn_attr(ctx, fn, "prefer-vector-width", vector_bytes == 64 ? "512" : "256");
-  fn_attr(ctx, fn, "min-legal-vector-width", vector_bytes == 64 ? "512" : "256");
-  // The threads flush denormals (backends/cpu/rt/par.c): no folding may count on their being there.
-  fn_attr(ctx, fn, "denormal-fp-math", "preserve-sign,preserve-sign");
+void cg_function_attributes(LLVMContextRef ctx, LLVMValueRef fn, const emit_options *o) {
+  fn_attr(ctx, fn, "prefer-vector-width", o->vector_bytes == 64 ? "512" : "256");
+  fn_attr(ctx, fn, "min-legal-vector-width", o->vector_bytes == 64 ? "512" : "256");
+  // Where the threads flush denormals (backends/cpu/rt/par.c) no folding may count on their being
+  // there.
+  fn_attr(ctx, fn, "denormal-fp-math",
+          o->keep_denormals ? "ieee,ieee" : "preserve-sign,preserve-sign");
   unsigned nounwind = LLVMGetEnumAttributeKindForName("nounwind", 8);
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
                           LLVMCreateEnumAttribute(ctx, nounwind, 0));
@@ -255,7 +257,8 @@ static void begin_function(cg *c, const char *name) {
   LLVMTypeRef params[3] = {c->ptr, c->i64, c->ptr};
   c->fn = LLVMAddFunction(c->mod, name,
                           LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false));
-  cg_function_attributes(c->ctx, c->fn, c->vector_bytes);
+  const emit_options o = {.vector_bytes = c->vector_bytes, .keep_denormals = c->keep_denormals};
+  cg_function_attributes(c->ctx, c->fn, &o);
   c->args = LLVMGetParam(c->fn, 0);
   c->chunk = LLVMGetParam(c->fn, 1);
   c->scratch = LLVMGetParam(c->fn, 2);
@@ -355,6 +358,7 @@ hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *
   cg *c = cg_begin(ctx, mod, n, LLVMInt64TypeInContext(ctx));
   c->vector_bytes = o->vector_bytes;
   c->contract = o->contract;
+  c->keep_denormals = o->keep_denormals;
   begin_function(c, name);
   hs_status s = emit_stages(c, n->stages.n, n->stages.v);
   if (hs_ok(s) && n->finish.n) {

@@ -60,6 +60,7 @@ struct cg {
   const nest_stage *stage;
   u32 vector_bytes;
   bool contract;  // sums and products of the module may become fused multiply-adds
+  bool keep_denormals;
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   LLVMTypeRef ix;  // of loop variables and indices: i64, or i32 where they fit and it matters
   // safe: 64 zero bytes for loads whose guard is false
@@ -214,8 +215,9 @@ hs_status cg_apply(cg *, const nest_group *, const LLVMValueRef *acc, const LLVM
                    LLVMValueRef *next);
 
 // ---- codegen.c ----------------------------------------------------------------------------------
-// What every function of generated code has in common: width of its vectors, flushed denormals.
-void cg_function_attributes(LLVMContextRef, LLVMValueRef fn, u32 vector_bytes);
+// What every function of generated code has in common: width of its vectors, and whether denormals
+// are flushed.
+void cg_function_attributes(LLVMContextRef, LLVMValueRef fn, const emit_options *);
 // The state for one nest, its types made; index: as cg.ix. Freed by cg_end.
 cg *cg_begin(LLVMContextRef, LLVMModuleRef, nest *, LLVMTypeRef index);
 void cg_end(cg *);

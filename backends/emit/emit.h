@@ -60,6 +60,7 @@ typedef struct emit_options {
   bool verify;       // run LLVM's verifier over every module (tests)
   // a product that only a sum needs is not rounded before it is added: fused multiply-add
   bool contract;
+  bool keep_denormals;  // else they are zero: the threads that run the code flush them
 } emit_options;
 
 // An empty unit; options NULL: all zero. The caller frees it with emit_unit_free.

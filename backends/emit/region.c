@@ -269,7 +269,7 @@ static void begin(region_cg *c) {
   c->call_type = LLVMFunctionType(c->i32, told, 3, false);
   LLVMTypeRef both[2] = {c->ptr, c->ptr};
   c->fn = LLVMAddFunction(c->mod, c->r->name, LLVMFunctionType(c->i32, both, 2, false));
-  cg_function_attributes(c->ctx, c->fn, c->o->vector_bytes);
+  cg_function_attributes(c->ctx, c->fn, c->o);
   c->table = LLVMGetParam(c->fn, 0);
   LLVMValueRef env = LLVMGetParam(c->fn, 1);
   c->entry = new_block(c);

@@ -108,13 +108,14 @@ LLVMValueRef cg_convert(cg *c, hlo_dtype from, hlo_dtype to, LLVMValueRef x) {
   bool ff = hlo_dtype_is_float(from), tf = hlo_dtype_is_float(to), sgn = hlo_dtype_is_signed(from);
   if (to == HLO_PRED) {
     // Not x != 0: LLVM decides that of a widened bf16 by its bits, denormals included. By the bits,
-    // then: at least the smallest normal number.
+    // then: at least the smallest number that is not zero.
     if (ff) {
       bool d = from == HLO_F64;
       LLVMTypeRef it = cg_like(x, d ? c->i64 : c->i32);
       LLVMValueRef mag = LLVMBuildAnd(c->b, LLVMBuildBitCast(c->b, x, it, ""),
                                       cg_int(it, d ? INT64_MAX : 0x7fffffff), "");
-      return LLVMBuildICmp(c->b, LLVMIntUGE, mag, cg_int(it, d ? (i64)1 << 52 : 1 << 23), "");
+      i64 least = c->keep_denormals ? 1 : d ? (i64)1 << 52 : 1 << 23;
+      return LLVMBuildICmp(c->b, LLVMIntUGE, mag, cg_int(it, least), "");
     }
     return LLVMBuildICmp(c->b, LLVMIntNE, x, LLVMConstNull(LLVMTypeOf(x)), "");
   }

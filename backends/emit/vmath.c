@@ -247,8 +247,12 @@ static void split(cg *c, val x, val *m, val *e) {
 
 static val log_(cg *c, val x) {
   bool d = is_double(c, x);
-  val m, e, r;
+  val m, e, r, given = x;
+  double tiny = d ? 2.2250738585072014e-308 : 1.17549435e-38;
+  val small = fcmp(c, LLVMRealOLT, x, k(x, tiny));
+  if (c->keep_denormals) x = sel(c, small, mul(c, x, k(x, 0x1p54)), x);
   split(c, x, &m, &e);
+  if (c->keep_denormals) e = sel(c, small, sub(c, e, k(e, 54)), e);
   val f = sub(c, m, k(x, 1));
   if (d) {
     val s = dvd(c, f, add(c, f, k(x, 2))), z = mul(c, s, s), hf = mul(c, mul(c, f, f), k(x, 0.5));
@@ -268,10 +272,14 @@ static val log_(cg *c, val x) {
     p = fma3(c, z, k(x, -0.5), p);
     r = fma3(c, e, k(x, 0.693359375), add(c, f, p));
   }
-  double tiny = d ? 2.2250738585072014e-308 : 1.17549435e-38;
-  // zero, and denormals, which count as zero
-  r = sel(c, fcmp(c, LLVMRealOLT, x, k(x, tiny)), k(x, -INFINITY), r);
-  r = sel(c, fcmp(c, LLVMRealOLE, x, k(x, -tiny)), k(x, NAN), r);
+  x = given;
+  if (c->keep_denormals) {
+    r = sel(c, fcmp(c, LLVMRealOEQ, x, k(x, 0)), k(x, -INFINITY), r);
+    r = sel(c, fcmp(c, LLVMRealOLT, x, k(x, 0)), k(x, NAN), r);
+  } else {  // zero, and denormals, which count as zero
+    r = sel(c, small, k(x, -INFINITY), r);
+    r = sel(c, fcmp(c, LLVMRealOLE, x, k(x, -tiny)), k(x, NAN), r);
+  }
   return sel(c, fcmp(c, LLVMRealULT, x, k(x, INFINITY)), sel(c, fcmp(c, LLVMRealUNO, x, x), x, r),
              x);
 }
@@ -450,7 +458,7 @@ static val pow_positive(cg *c, val x, val y) {
 static val pow_(cg *c, val x, val y) {
   LLVMTypeRef dt = cg_like(x, c->f64), ft = LLVMTypeOf(x);
   val r, ax = fabs_(c, x);
-  if (scales_at_once(c, ft) && LLVMGetVectorSize(ft) == 16) {
+  if (!c->keep_denormals && scales_at_once(c, ft) && LLVMGetVectorSize(ft) == 16) {
     val zero = fcmp(c, LLVMRealOEQ, ax, k(x, 0)),
         end = LLVMBuildOr(B, zero, fcmp(c, LLVMRealOEQ, ax, k(x, INFINITY)), ""),
         up = LLVMBuildXor(B, zero, fcmp(c, LLVMRealOGT, y, k(x, 0)), "");
@@ -509,7 +517,7 @@ val cg_math(cg *c, hlo_opcode op, hlo_dtype t, val x, val y) {
   case HLO_COSINE: return sin_cos(c, x, true);
   case HLO_RSQRT: return dvd(c, k(x, 1), cg_unary_intrinsic(c, "llvm.sqrt", x));
   case HLO_ERF: return f ? erf_(c, x) : call_helper(c, op, x, NULL);
-  case HLO_CBRT: return f ? cbrt_(c, x) : call_helper(c, op, x, NULL);
+  case HLO_CBRT: return f && !c->keep_denormals ? cbrt_(c, x) : call_helper(c, op, x, NULL);
   case HLO_ATAN2: return f ? atan2_(c, x, y) : call_helper(c, op, x, y);
   case HLO_POWER: return f ? pow_(c, x, y) : call_helper(c, op, x, y);
   default: return call_helper(c, op, x, y);

@@ -90,7 +90,8 @@ hs_status hlo_eval_devices(const hlo_module *, const hlo_eval_options *, u32 *re
 // collective that waits for another one is a deadlock, E_RUN. outs[k]: new references, NULL for the
 // absent and after an error.
 hs_status hlo_eval_together(const hlo_instr *, u32 replicas, u32 partitions, const bool *here,
-                            hlo_literal *const *const *ops, hlo_literal **outs);
+                            hlo_literal *const *const *ops, const hlo_eval_options *,
+                            hlo_literal **outs);
 // Whether devices that execute these collectives, in different branches of a conditional, mean each
 // other: they are the same but for names and operands.
 bool hlo_eval_meets(const hlo_instr *, const hlo_instr *);

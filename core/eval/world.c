@@ -562,11 +562,15 @@ hs_status ev_run_devices(const hlo_module *m, u32 nargs, hlo_literal *const *arg
 }
 
 hs_status hlo_eval_together(const hlo_instr *i, u32 replicas, u32 partitions, const bool *here,
-                            hlo_literal *const *const *ops, hlo_literal **outs) {
+                            hlo_literal *const *const *ops, const hlo_eval_options *opt,
+                            hlo_literal **outs) {
   ev_world w = {
       .n = replicas * partitions, .replicas = replicas, .partitions = partitions, .by_turns = true};
   device *d = hs_calloc(w.n, sizeof *d);
-  for (u32 k = 0; k < w.n; k++) d[k] = (device){.instr = i, .nargs = i->noperands, .args = ops[k]};
+  for (u32 k = 0; k < w.n; k++) {
+    d[k] = (device){.instr = i, .nargs = i->noperands, .args = ops[k]};
+    if (opt) d[k].opt = *opt;
+  }
   run_turns(&w, d, here);
   hs_status st = collect(d, w.n);
   for (u32 k = 0; k < w.n; k++) {

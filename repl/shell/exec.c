@@ -103,6 +103,7 @@ backend_options repl_backend_options(const repl_session *s) {
                            .python = s->python,
                            .malloc = s->set.jax_malloc,
                            .no_contract = !s->set.contract,
+                           .keep_denormals = s->set.keep_denormals,
                            .perf_map = s->set.perf_map,
                            .libraries = s->set.gpu_libraries,
                            .target = s->plugin_target,
@@ -128,7 +129,8 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
       x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
       x->fill_key == key && x->backend_only == o->backend_only &&
       x->plugin_epoch == c->s->plugin_epoch && x->malloc == o->malloc &&
-      x->no_contract == o->no_contract && x->libraries == o->libraries)
+      x->no_contract == o->no_contract && x->keep_denormals == o->keep_denormals &&
+      x->libraries == o->libraries)
     return HS_GOOD;
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, insist, &m));
@@ -150,6 +152,7 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
                   .plugin_epoch = c->s->plugin_epoch,
                   .malloc = o->malloc,
                   .no_contract = o->no_contract,
+                  .keep_denormals = o->keep_denormals,
                   .libraries = o->libraries};
   return HS_GOOD;
 }

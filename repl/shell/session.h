@@ -50,7 +50,7 @@ typedef struct repl_exe {
   backend_exe *exe;
   hlo_module *m;
   u32 version;
-  bool per_instruction, backend_only, no_contract;
+  bool per_instruction, backend_only, no_contract, keep_denormals;
   backend_libraries libraries;
   u32 threads;
   u64 fill_key;      // how elided constants were filled

@@ -136,7 +136,7 @@ static hs_status run_on(const char *name, const hlo_module *m, hlo_literal **out
   }
   const backend *b = backend_find(name);
   if (!b) return hs_fail(HS_E_USAGE, "no backend %s", name);
-  const backend_options o = {.no_contract = true};
+  const backend_options o = {.no_contract = true, .keep_denormals = true};
   backend_exe *exe = NULL;
   backend_result r = {0};
   HS_TRY(b->compile(m, &o, &exe));

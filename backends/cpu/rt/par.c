@@ -60,6 +60,7 @@ typedef struct pool {
   _Atomic int opener_cpu;    // where the last loop was opened; -1: not known
   cpu_par_fn *fn;            // the job: written with the loop closed
   void *ctx;
+  bool keep_denormals;
   u32 threads;  // the opener included
   share share[MOST_THREADS];
   pthread_t thread[MOST_THREADS];
@@ -72,13 +73,16 @@ static _Thread_local struct {
 } memory;
 
 // XLA:CPU flushes denormals, operands and results; MXCSR is per thread.
-static void flush_denormals(void) {
+static void set_denormals(bool keep) {
 #if defined(__x86_64__)
-  _mm_setcsr(_mm_getcsr() | 0x8040u);
+  u32 flush = 0x8040;
+  _mm_setcsr(keep ? _mm_getcsr() & ~flush : _mm_getcsr() | flush);
 #elif defined(__aarch64__)
-  u64 fpcr;
+  u64 fpcr, flush = 1u << 24;
   __asm__ volatile("mrs %0, fpcr" : "=r"(fpcr));
-  __asm__ volatile("msr fpcr, %0" ::"r"(fpcr | (1u << 24)));
+  __asm__ volatile("msr fpcr, %0" ::"r"(keep ? fpcr & ~flush : fpcr | flush));
+#else
+  (void)keep;
 #endif
 }
 
@@ -194,7 +198,8 @@ static void *pool_thread(void *arg) {
   patience wait = {0};
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) CPU_ZERO(&allowed);
-  flush_denormals();
+  bool keeps = false;
+  set_denormals(keeps);
 #if HAVE_OPENMP
   omp_set_num_threads(1);  // of this thread: a library called in a chunk stays in it
 #endif
@@ -205,6 +210,7 @@ static void *pool_thread(void *arg) {
       pool_sleep(p, seen);
     } else if (atomic_compare_exchange_weak(&p->state, &s, s + 1)) {
       seen = loop;
+      if (keeps != p->keep_denormals) set_denormals(keeps = p->keep_denormals);
       keep_off(p, &allowed);
       take_chunks(p, me);
       leave(p);
@@ -267,18 +273,30 @@ static void end_pool(pool *p) {
 
 u32 cpu_par_threads(void) { return the_pool.threads; }
 
+// Of the calling thread and OpenMP's now, of the pool's in their next loop.
+static void denormals_of_all(pool *p, u32 n, bool keep) {
+  p->keep_denormals = keep;
+  set_denormals(keep);
+#if HAVE_OPENMP
+  omp_set_num_threads((int)n);
+#pragma omp parallel
+  set_denormals(keep);
+  omp_set_num_threads(1);
+#else
+  (void)n;
+#endif
+}
+
+bool cpu_par_keeps_denormals(void) { return the_pool.keep_denormals; }
+
+void cpu_par_keep_denormals(void) { denormals_of_all(&the_pool, the_pool.threads, true); }
+
 void cpu_par_begin(u32 threads) {
   pool *p = &the_pool;
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   u32 n = threads ? threads : cores > 0 ? (u32)cores : 1;
   n = HS_MIN(n, (u32)MOST_THREADS);
-  flush_denormals();
-#if HAVE_OPENMP
-  omp_set_num_threads((int)n);
-#pragma omp parallel
-  flush_denormals();
-  omp_set_num_threads(1);
-#endif
+  denormals_of_all(p, n, false);
   atomic_store(&p->rests, false);
   if (n == p->threads) return;
   end_pool(p);

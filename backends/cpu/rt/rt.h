@@ -23,6 +23,9 @@ typedef void cpu_par_fn(void *ctx, i64 chunk, u32 thread);
 void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks);
 // Before a run: sets the number of threads (0 = all); each of them flushes denormals.
 void cpu_par_begin(u32 threads);
+// Until the next cpu_par_begin: denormals are kept, by the calling thread and all others.
+void cpu_par_keep_denormals(void);
+bool cpu_par_keeps_denormals(void);
 void cpu_par_end(void);     // after a run: the pool sleeps
 u32 cpu_par_threads(void);  // as set by cpu_par_begin
 // Memory of the calling thread, aligned for vectors, which it keeps for the next caller: at least

@@ -319,7 +319,7 @@ void gpu_begin(cg *c, const char *name, u32 buffers, u32 block, bool numbered) {
       c->mod, name,
       LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, buffers + (numbered ? 2 : 1), false));
   hs_free(params);
-  cg_function_attributes(c->ctx, c->fn, 0);
+  cg_function_attributes(c->ctx, c->fn, &(emit_options){0});
   LLVMSetFunctionCallConv(c->fn, g->target->calling_convention);
   g->target->kernel(c, c->fn, block);
   unsigned align = LLVMGetEnumAttributeKindForName("align", 5);

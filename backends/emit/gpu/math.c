@@ -55,7 +55,7 @@ static bool begin_helper(cg *c, const char *what, u32 n, LLVMTypeRef *params, he
   h->from = LLVMGetInsertBlock(B);
   h->fn = LLVMAddFunction(c->mod, name, LLVMFunctionType(c->f64, params, n, false));
   LLVMSetLinkage(h->fn, LLVMInternalLinkage);
-  cg_function_attributes(c->ctx, h->fn, 0);
+  cg_function_attributes(c->ctx, h->fn, &(emit_options){0});
   LLVMPositionBuilderAtEnd(B, LLVMAppendBasicBlockInContext(c->ctx, h->fn, ""));
   return true;
 }

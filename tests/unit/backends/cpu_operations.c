@@ -456,6 +456,39 @@ static void random_bits(void **st) {
              "algorithm=rng_default }"));
 }
 
+// Numbers below the least normal one count as zero, or as what they are.
+static void denormals(void **st) {
+  (void)st;
+  hlo_module *m = parse(MODULE(
+      "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
+      "ENTRY e { i = f32[20000] iota(), iota_dimension=0\n tiny = f32[] constant(5e-43)\n"
+      " t = f32[20000] broadcast(tiny), dimensions={}\n x = f32[20000] multiply(i, t)\n"
+      " large = f32[] constant(1e38)\n l = f32[20000] broadcast(large), dimensions={}\n"
+      " up = f32[20000] multiply(x, l)\n log = f32[20000] log(x)\n root = f32[20000] cbrt(x)\n"
+      " half = f32[] constant(0.5)\n h = f32[20000] broadcast(half), dimensions={}\n"
+      " power = f32[20000] power(x, h)\n some = pred[20000] convert(x)\n"
+      " zero = f32[] constant(0)\n s = f32[] reduce(x, zero), dimensions={0}, to_apply=sum\n"
+      " ups = f32[] multiply(s, large)\n a = f32[200,100] reshape(x)\n"
+      " b = f32[100,200] reshape(i)\n d = f32[200,200] dot(a, b), lhs_contracting_dims={1}, "
+      "rhs_contracting_dims={0}\n ROOT r = (f32[20000], f32[20000], f32[20000], f32[20000], "
+      "pred[20000], f32[], f32[200,200]) tuple(up, log, root, power, some, ups, d) }"));
+  for (u32 mode = 0; mode < 8; mode++) {
+    const backend_options o = {.context = backends,
+                               .threads = mode & 2 ? 3 : 1,
+                               .per_instruction = mode & 4,
+                               .keep_denormals = mode & 1,
+                               .deadline_s = 120};
+    backend_result want = run_on(backend_find("interp"), m, &o, NULL, NULL),
+                   got = run_on(cpu, m, &o, NULL, NULL);
+    explain(hlo_compare(want.outputs, got.outputs, hlo_near(0, 1e-5)));
+    double up = hlo_literal_f64(got.outputs->children[0], 19999);
+    assert_true(o.keep_denormals ? up > 0.9 && up < 1.1 : up == 0);
+    backend_result_free(&got);
+    backend_result_free(&want);
+  }
+  hlo_module_free(m);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(dots),
@@ -473,6 +506,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(long_ffts),
       cmocka_unit_test(random_bits),
       cmocka_unit_test(other_precision),
+      cmocka_unit_test(denormals),
   };
   return run_cpu_tests(argc, argv, "cpu_operations", tests, HS_COUNT(tests));
 }

@@ -353,7 +353,7 @@ static void together(void **state) {
     ops[d] = &x[d];
   }
   const hlo_instr *r = m->entry->root;
-  assert_true(hs_ok(hlo_eval_together(r, 4, 1, NULL, ops, out)));
+  assert_true(hs_ok(hlo_eval_together(r, 4, 1, NULL, ops, NULL, out)));
   assert_ptr_equal(out[0], out[2]);
   assert_ptr_equal(out[1], out[3]);
   for (u32 d = 0; d < 4; d++) {
@@ -362,7 +362,7 @@ static void together(void **state) {
     hlo_literal_unref(out[d]);
   }
   const bool here[4] = {true, true, false, true};
-  hs_status st = hlo_eval_together(r, 4, 1, here, ops, out);
+  hs_status st = hlo_eval_together(r, 4, 1, here, ops, NULL, out);
   assert_false(hs_ok(st));
   assert_non_null(strstr(st.err->message, "deadlock"));
   hs_status_drop(st);
