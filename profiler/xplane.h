@@ -44,15 +44,28 @@ bool prof_is_xspace(const void *p, size_t n);
 hs_status prof_xspace_read(const void *p, size_t n, const char *file, prof_xspace *out);
 void prof_xspace_free(prof_xspace *);
 
-// What to write: the events of a recording's last run.
-typedef struct prof_xtrace {
-  const char *module, *device;  // device: name of the plane
-  u64 id;                       // of the program, not 0
-  const prof_recording *rec;
-  const char *const *kernels, *const *kinds;  // by number in the recording
-  const double *flops, *bytes;                // of one execution
-  const void *proto;                          // a serialized HloProto of the module
+// What to write: programs, and runs of them in the order of time.
+typedef struct prof_xwritten {
+  const char *module;
+  u64 id;  // of the program, not 0
+  u32 nkernels;
+  const char *const *kernels, *const *kinds;
+  const double *flops, *bytes;  // of one execution
+  const void *proto;            // a serialized HloProto of the module
   size_t nproto;
+} prof_xwritten;
+typedef struct prof_xrun {
+  u32 program, number;  // number: of the run among the program's
+  u64 begin_ns, ns;     // begin: since the recording's
+  u32 nevents;
+  const prof_event *events;  // by begin, since the run's
+} prof_xrun;
+typedef struct prof_xtrace {
+  const char *device;  // name of the plane
+  u64 start_ns;        // when the recording began, by a clock of the reader's; 0: not said
+  u32 nprograms, nruns;
+  const prof_xwritten *programs;
+  const prof_xrun *runs;
 } prof_xtrace;
 void prof_xspace_write(const prof_xtrace *, hs_buf *out);
 

@@ -79,16 +79,25 @@ static hs_status write_xspace(repl_cmd *c, const kernel_run *p) {
   HS_TRY(repl_filled(c, NULL, false, &m));
   hs_status s = hlo_proto_write(&proto, m, true);
   hlo_module_free(m);
-  const prof_xtrace x = {.module = c->m->name,
-                         .device = p->file ? p->where : "/host:CPU",
-                         .id = c->mod->at->number + 1u,
-                         .rec = p->rec,
-                         .kernels = names,
-                         .kinds = kinds,
-                         .flops = flops,
-                         .bytes = bytes,
-                         .proto = proto.p,
-                         .nproto = proto.n};
+  const prof_recording *rec = p->rec;
+  const prof_xwritten program = {.module = c->m->name,
+                                 .id = c->mod->at->number + 1u,
+                                 .nkernels = n,
+                                 .kernels = names,
+                                 .kinds = kinds,
+                                 .flops = flops,
+                                 .bytes = bytes,
+                                 .proto = proto.p,
+                                 .nproto = proto.n};
+  const prof_xrun run = {.number = rec->nruns,
+                         .ns = rec->nruns ? (u64)(rec->run_ms[rec->nruns - 1] * 1e6) : 0,
+                         .nevents = rec->nevents,
+                         .events = rec->events};
+  const prof_xtrace x = {.device = p->file ? p->where : "/host:CPU",
+                         .nprograms = 1,
+                         .programs = &program,
+                         .nruns = 1,
+                         .runs = &run};
   if (hs_ok(s)) prof_xspace_write(&x, &b);
   if (hs_ok(s)) s = hs_poll();
   if (hs_ok(s)) s = hs_write_file(repl_arg(c, 0), b.p, b.n, false);

@@ -137,34 +137,41 @@ static void runs_are_told_apart(void **state) {
 
 static void what_is_written_is_read(void **state) {
   (void)state;
-  double run_ms[] = {1, 2}, ms[] = {0.1, 0.5, 0.1, 0.7}, flops[] = {10, 20}, bytes[] = {1, 2};
-  u64 calls[] = {1, 2};
+  double flops[] = {10, 20}, bytes[] = {1, 2};
   prof_event events[] = {{1000, 100000, 0, 0}, {200000, 300000, 1, 0}, {600000, 400000, 1, 0}};
-  const prof_recording rec = {.nkernels = 2,
-                              .nruns = 2,
-                              .run_ms = run_ms,
-                              .ms = ms,
-                              .calls = calls,
-                              .nevents = 3,
-                              .events = events};
-  const char *kernels[] = {"a", "b"}, *kinds[] = {"loop", "dot"};
-  const prof_xtrace t = {"jit_f", "/host:CPU", 3, &rec, kernels, kinds, flops, bytes, "proto", 5};
+  const char *kernels[] = {"a", "b"}, *others[] = {"c"}, *kinds[] = {"loop", "dot"};
+  const prof_xwritten programs[] = {{"jit_f", 3, 2, kernels, kinds, flops, bytes, "proto", 5},
+                                    {"jit_g", 4, 1, others, kinds, flops, bytes, "other", 5}};
+  const prof_xrun runs[] = {{0, 1, 0, 1000000, 3, events},
+                            {1, 1, 1000000, 200000, 1, events},
+                            {0, 2, 1500000, 1000000, 3, events}};
+  const prof_xtrace t = {"/host:CPU", 5000, 2, 3, programs, runs};
   hs_buf b = {0};
   prof_xspace_write(&t, &b);
   assert_true(prof_is_xspace(b.p, b.n));
   prof_xspace x;
   hs_status s = prof_xspace_read(b.p, b.n, "test", &x);
   assert_true(hs_ok(s));
-  assert_int_equal(x.nprograms, 1);
+  assert_int_equal(x.nprograms, 2);
   assert_string_equal(x.programs[0].module, "jit_f");
   assert_int_equal(x.programs[0].id, 3);
-  near(x.programs[0].rec->ms[0], 0.1);
-  near(x.programs[0].rec->ms[1], 0.7);
-  assert_int_equal(x.programs[0].rec->events[2].ns, 400000);
-  assert_int_equal(x.nmodules, 1);
+  const prof_recording *r = x.programs[0].rec;
+  assert_int_equal(r->nruns, 2);
+  for (u32 k = 0; k < 2; k++) {
+    near(r->ms[2 * k], 0.1);
+    near(r->ms[2 * k + 1], 0.7);
+  }
+  assert_int_equal(r->events[2].ns, 400000);
+  assert_string_equal(x.programs[1].module, "jit_g");
+  assert_string_equal(x.programs[1].kernels[0], "c");
+  assert_int_equal(x.programs[1].rec->nruns, 1);
+  near(x.programs[1].rec->ms[0], 0.1);
+  assert_int_equal(x.nmodules, 2);
   assert_string_equal(x.modules[0].name, "jit_f");
   assert_int_equal(x.modules[0].id, 3);
   assert_memory_equal(x.modules[0].proto, "proto", 5);
+  assert_string_equal(x.modules[1].name, "jit_g");
+  assert_memory_equal(x.modules[1].proto, "other", 5);
   prof_xspace_free(&x);
   // cut anywhere it is an error or less, and never a fault
   for (size_t n = 0; n < b.n; n++) {
