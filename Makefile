@@ -165,7 +165,7 @@ check-gpu: $(B)/hlosh  ## on a machine with an NVIDIA GPU: results, bandwidth, l
 asan:  ## builds (and with `make asan check`, tests) under ASan and UBSan
 	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=asan B=build/asan all
 tsan:  ## builds the library and the tests with threads under TSan, in build/tsan
-	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads build/tsan/unit/backends/par
+	@$(MAKE) --no-print-directory -j$(NPROC) VARIANT=tsan B=build/tsan $(addprefix build/tsan/,unit/backends/threads unit/backends/par tests/entries libpjrt_hlosh.so)
 fuzz:  ## fuzzes what is read and typed (tests/fuzz), FUZZ_SECONDS (1800) each
 	@sh scripts/fuzz.sh
 C_FILES = $(shell git ls-files '*.[ch]' 2>/dev/null || find core passes backends profiler viz repl plugin api tests bench -name '*.[ch]')

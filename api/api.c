@@ -265,7 +265,7 @@ static hs_status run(hlosh_program *p, const void *const *arguments, void *const
   if (!p->cpu) return evaluate(p, arguments, results);
   size_t n = hlo_shape_leaves(p->m->entry->root->shape);
   void **none = results ? NULL : hs_calloc(n + 1, sizeof *none);
-  hs_status s = cpu_local_run(p->cpu, arguments, results ? results : none);
+  hs_status s = cpu_local_run(p->cpu, arguments, results ? results : none, NULL);
   hs_free(none);
   return s;
 }

@@ -267,4 +267,76 @@ typedef struct pj_view {
   pj_memory *memory;
 } pj_view;
 
+// ---- extension: layouts -------------------------------------------------------------------------
+typedef struct pj_memory_layout pj_memory_layout;
+// parameter_layouts came with version 0.93: a caller sees by the size that it is there.
+typedef struct pj_ext_layouts {
+  pj_extension base;
+  void *destroy, *serialize, *client_default, *buffer_layout, *topology_default, *output_layouts,
+      *parameter_layouts;
+} pj_ext_layouts;
+typedef struct pj_layout_arg {
+  PJ_HEAD;
+  pj_memory_layout *layout;
+} pj_layout_arg;
+typedef struct pj_layout_serialize {
+  PJ_HEAD;
+  pj_memory_layout *layout;
+  const char *bytes;
+  size_t n;
+  void *handle;
+  void (*free)(void *handle);
+} pj_layout_serialize;
+typedef struct pj_layout_default {
+  PJ_HEAD;
+  const void *of;  // a client, or a topology
+  int type;
+  const i64 *dims;
+  size_t rank;
+  pj_memory_layout *layout;
+} pj_layout_default;
+typedef struct pj_layout_of_buffer {
+  PJ_HEAD;
+  pj_buffer *buffer;
+  pj_memory_layout *layout;
+} pj_layout_of_buffer;
+typedef struct pj_layouts_of_executable {
+  PJ_HEAD;
+  pj_executable *executable;
+  size_t n;
+  pj_memory_layout **v;
+} pj_layouts_of_executable;
+
+// ---- extension: profiler ------------------------------------------------------------------------
+// A table of its own, whose arguments have no extension pointer; those of its errors have one word
+// there, so that they are pj_error_destroy and its kin.
+enum { PJ_EXT_PROFILER = 1 };
+typedef struct pj_profiler pj_profiler;
+typedef struct pj_profiler_api {
+  size_t struct_size;
+  void *priv;
+  void *error_destroy, *error_message, *error_code, *create, *destroy, *start, *stop, *collect;
+} pj_profiler_api;
+typedef struct pj_ext_profiler {
+  pj_extension base;
+  pj_profiler_api *api;
+  i64 context;
+} pj_ext_profiler;
+typedef struct pj_profiler_create {
+  size_t struct_size;
+  const char *options;
+  size_t options_n;
+  pj_profiler *profiler;
+} pj_profiler_create;
+typedef struct pj_profiler_arg {
+  size_t struct_size;
+  pj_profiler *profiler;
+} pj_profiler_arg;
+typedef struct pj_profiler_collect {
+  size_t struct_size;
+  pj_profiler *profiler;
+  u8 *buffer;
+  size_t n;
+} pj_profiler_collect;
+
 #endif

@@ -139,6 +139,8 @@ void plug_exe_drop(plug_exe *e) {
   plug_worker_release(e);
   for (u32 k = 0; e->args && k < e->nargs; k++) pjrt_tiles_free(&e->args[k].tiles);
   for (u32 k = 0; e->outs && k < e->nouts; k++) pjrt_tiles_free(&e->outs[k].tiles);
+  plug_layouts_free(e->arg_layouts, e->nargs);
+  plug_layouts_free(e->out_layouts, e->nouts);
   if (e->optimized) hlo_module_free(e->optimized);
   if (e->given) hlo_module_free(e->given);
   hlo_ctx_free(e->ctx);

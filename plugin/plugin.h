@@ -17,6 +17,8 @@
 //   compile.c    programs: read, optimized, compiled
 //   sharding.c   shardings of results of which the program says nothing
 //   layout.c     what results are computed from, made row-major
+//   layouts.c    the layouts of buffers, results and arguments, for who asks
+//   profile.c    profiles: runs with the times of their kernels
 //   query.c      what is asked about programs; programs written and read again
 //   execute.c    running: arguments to devices, results to buffers
 //   ffi.c        handlers of custom calls that the user registers
@@ -53,7 +55,9 @@ enum { PLUG_MOST_DEVICES = 256 };
   KIND(EXECUTABLE, "executable")          \
   KIND(LOADED, "loaded executable")       \
   KIND(BUFFER, "buffer")                  \
-  KIND(CONTEXT, "execute context")
+  KIND(CONTEXT, "execute context")        \
+  KIND(LAYOUT, "memory layout")           \
+  KIND(PROFILER, "profiler")
 typedef enum plug_kind {
 #define KIND(id, text) PLUG_##id,
   PLUG_KIND_LIST(KIND)
@@ -264,6 +268,7 @@ typedef struct plug_exe {
   size_t *kind_sizes;
   pj_named *costs;
   size_t ncosts;
+  pj_memory_layout **arg_layouts, **out_layouts;
 } plug_exe;
 struct pj_executable {
   plug_handle h;
@@ -290,6 +295,15 @@ void plug_state_result_shardings(hlo_module *, u32 partitions);
 
 // ---- layout.c -----------------------------------------------------------------------------------
 void plug_order_results(hlo_module *);  // of a module that StableHLO was converted to
+
+// ---- layouts.c ----------------------------------------------------------------------------------
+pj_extension *plug_layouts_extension(void);  // called once
+void plug_layouts_free(pj_memory_layout **, size_t n);
+
+// ---- profile.c ----------------------------------------------------------------------------------
+pj_extension *plug_profiler_extension(void);  // called once
+// Runs the program; while a profile is taken, with the times of its kernels.
+hs_status plug_profiled_run(plug_exe *, const void *const *args, void *const *results);
 
 // ---- ffi.c --------------------------------------------------------------------------------------
 extern const hlo_eval_peer plug_peer;    // custom calls that the user has registered handlers for

@@ -33,7 +33,10 @@ static pj_api table = {
 };
 
 static void fill(void) {
-  table.ext = plug_ffi_extension();
+  pj_extension *const ext[] = {plug_ffi_extension(), plug_layouts_extension(),
+                               plug_profiler_extension()};
+  for (size_t k = 0; k + 1 < HS_COUNT(ext); k++) ext[k]->next = ext[k + 1];
+  table.ext = ext[0];
 #define FN(name) table.fn[PJ_##name] = (void *)(uintptr_t)absent_##name;
 #include "backends/pjrt/functions.def"
 #undef FN

@@ -46,10 +46,12 @@ if [ -x build/asan/hlosh ]; then
   try "asan/passes keep the meaning" 900 build/asan/tests/passcheck --generated 100 -j "$JOBS" examples
   HLOSH_BUILD=$save_build HLOSH=$save_hlosh
 fi
-try "build under TSan" 2400 make -j"$JOBS" VARIANT=tsan B=build/tsan build/tsan/unit/backends/threads build/tsan/unit/backends/par
+try "build under TSan" 2400 make tsan
 for t in threads par; do
   [ -x build/tsan/unit/backends/$t ] && try "tsan/$t" 900 env TSAN_OPTIONS=halt_on_error=0:exitcode=66 build/tsan/unit/backends/$t
 done
+[ -x build/tsan/tests/entries ] && try "tsan/the plug-in's entry points" 900 env TSAN_OPTIONS=exitcode=66 \
+  build/tsan/tests/entries --only threads --library build/tsan/libpjrt_hlosh.so --count 20 -j 1 tests/fuzz/corpus/mlir
 if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all unit benches
 else skipped "build with clang" "no clang"; fi
 try "planted faults are shrunk" 1800 "$B/tests/planted"

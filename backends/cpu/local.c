@@ -13,7 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
-#include "backends/cpu/cpu.h"
+#include "backends/cpu/serve.h"
 
 struct cpu_local {
   pthread_mutex_t busy;  // held while it runs
@@ -129,13 +129,40 @@ u32 cpu_local_argument_of(const cpu_local *l, u32 result) {
 }
 const backend_compiled *cpu_local_figures(const cpu_local *l) { return &l->figures; }
 
-hs_status cpu_local_run(cpu_local *l, const void *const *args, void *const *results) {
+backend_kernel cpu_local_kernel(const cpu_local *l, u32 k) {
+  const cpu_step *s = l->p->kernels.v[k];
+  hlo_cost cost = hlo_cost_instr(s->instr);
+  return (backend_kernel){.name = s->instr->name,
+                          .kind = cpu_step_kind_text(s),
+                          .instr = s->instr->id,
+                          .flops = cost.flops,
+                          .bytes = cost.bytes_read + cost.bytes_written};
+}
+
+// With probes; kernels that run inside of regions have had no function of their own so far.
+static hs_status run_timed(cpu_program *p, cpu_local_times *t) {
+  HS_TRY(cpu_complete(p, cpu_par_threads()));
+  u64 *sums = hs_calloc(2 * p->kernels.n + 1, sizeof *sums);
+  cpu_probes probes = {.ns = sums, .calls = sums + p->kernels.n, .events = t->events};
+  t->begin_ns = probes.start = hs_now_ns();
+  p->probes = &probes;
+  hs_status s = cpu_exec_placed(p);
+  p->probes = NULL;
+  t->ns = hs_now_ns() - t->begin_ns;
+  t->nevents = probes.nevents;
+  t->dropped = probes.dropped;
+  hs_free(sums);
+  return s;
+}
+
+hs_status cpu_local_run(cpu_local *l, const void *const *args, void *const *results,
+                        cpu_local_times *times) {
   cpu_program *p = l->p;
   if (pthread_mutex_lock(&l->busy) != 0)
     return hs_fail(HS_E_RUN, "a program cannot run from a custom call of its own");
   float_mode was = enter(l->threads);
   cpu_bind(p, l->in_place, args, results);
-  hs_status s = cpu_exec_placed(p);
+  hs_status s = times ? run_timed(p, times) : cpu_exec_placed(p);
   if (hs_ok(s)) cpu_bind_collect(p, results);
   leave(was);
   pthread_mutex_unlock(&l->busy);

@@ -20,6 +20,14 @@ typedef struct cpu_local_options {
   bool in_place;
 } cpu_local_options;
 
+// The kernels of one run, in the caller's memory.
+typedef struct cpu_local_times {
+  prof_event *events;  // room for PROF_MOST_EVENTS; by begin, since the run's
+  u32 nevents;
+  u64 dropped;       // executions beyond that
+  u64 begin_ns, ns;  // of the run, by hs_now_ns
+} cpu_local_times;
+
 // Compiles a module as it is (passes have been run). The module must outlive the program.
 // E_UNSUPPORTED, E_NO_MEMORY, ...
 hs_status cpu_local_compile(const hlo_module *, const cpu_local_options *, cpu_local **out);
@@ -30,7 +38,11 @@ const backend_compiled *cpu_local_figures(const cpu_local *);
 // Runs it. args[d * n + k]: bytes of leaf k of the arguments of device d, dense and row-major;
 // results likewise, NULL for what nobody wants. E_RUN for a program that is called from a custom
 // call of its own.
-hs_status cpu_local_run(cpu_local *, const void *const *args, void *const *results);
+// times: NULL, or what its kernels take, with probes around them (their loops run step by step).
+hs_status cpu_local_run(cpu_local *, const void *const *args, void *const *results,
+                        cpu_local_times *times);
+// Kernel k of the figures' nkernels, by which events are numbered.
+backend_kernel cpu_local_kernel(const cpu_local *, u32 k);
 // The argument whose storage a result takes over, in place: it may be given as the result, too.
 // UINT32_MAX: there is none.
 u32 cpu_local_argument_of(const cpu_local *, u32 result);

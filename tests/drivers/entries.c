@@ -3,16 +3,16 @@
 // executables, and from several threads. It runs in its user's process, so every such call must
 // give an error or an answer, and never a crash, a hang, a leak or a report of the sanitizers.
 //
-// usage: entries [--library libpjrt_hlosh.so] [--seed S] [--count N] [--seconds N] [-j N]
-//                PROGRAM|DIR...
+// usage: entries [--library libpjrt_hlosh.so] [--seed S] [--count N] [--seconds N]
+//                [--only threads] [-j N] PROGRAM|DIR...
 //
 // Programs are StableHLO, as bytecode or text, of at most 16 KB. Case 0 calls every slot with every
-// wrong first argument, case 1 with handles that were destroyed; every tenth case uses four
-// threads; the others make ten changed programs each, compile them, ask all there is to ask, and
-// run those that compile, are small and have no loop (a changed loop may never end). Cases run in
-// children; the same seed and files give the same cases. Prints "FAIL CASE: reason", and last the
-// totals; exit 0 when nothing failed. With --seconds, seeds S, S + 1, ... follow until the time is
-// over.
+// wrong first argument, and the extensions' functions, case 1 with handles that were destroyed;
+// every tenth case, or all of them, uses four threads, which take profiles too; the others make ten
+// changed programs each, compile them, ask all there is to ask, and run those that compile, are
+// small and have no loop (a changed loop may never end). Cases run in children; the same seed and
+// files give the same cases. Prints "FAIL CASE: reason", and last the totals; exit 0 when nothing
+// failed. With --seconds, seeds S, S + 1, ... follow until the time is over.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -23,6 +23,7 @@
 #include "core/proto/proto.h"
 #include "core/types/literal.h"
 #include "plugin/abi.h"
+#include "profiler/xplane.h"
 #include "tests/harness/driver.h"
 #include "tests/harness/mutate.h"
 
@@ -46,6 +47,7 @@ typedef struct run {
   HS_VEC(source) sources;
   u64 *counts;  // shared by the children
   u64 failures;
+  bool only_threads;
 } run;
 enum { CALLS, COMPILED, RUN, COUNTS };
 
@@ -241,6 +243,8 @@ static void execute(host *h, pj_loaded *l, const hlo_module *m, size_t nouts) {
     if (args[k]) drop(h, PJ_Buffer_Destroy, args[k]);
 }
 
+static void ask_layouts(const host *, pj_executable *);
+
 // All that can be asked about a program; then it is run, when it may be.
 static void use_program(host *h, pj_loaded *l, bool changed) {
   static const pj_fn texts[] = {PJ_Executable_Name,
@@ -259,6 +263,7 @@ static void use_program(host *h, pj_loaded *l, bool changed) {
     } a = {sizeof a, NULL, g.executable, {0}};
     (void)code_of(h, call(h, texts[k], &a), names[texts[k]]);
   }
+  ask_layouts(h, g.executable);
   pj_executable_size n = {.struct_size = sizeof n, .executable = g.executable};
   pj_assignment where = {.struct_size = sizeof where, .executable = l};
   if (TRY(h, LoadedExecutable_GetDeviceAssignment, &where)) where.free(where.handle);
@@ -394,6 +399,91 @@ static void ended_handles(host *h) {
     }
 }
 
+// ---- extensions ---------------------------------------------------------------------------------
+static const void *extension(const host *h, int type) {
+  const pj_extension *e = h->api->ext;
+  while (e && e->type != type) e = e->next;
+  if (!e) broken("no extension", type == PJ_EXT_LAYOUTS ? "layouts" : "profiler");
+  return e;
+}
+
+static int call_by(const host *h, void *fn, void *args, const char *of) {
+  pj_call *f;
+  memcpy(&f, &fn, sizeof f);
+  __atomic_fetch_add(&h->r->counts[CALLS], 1, __ATOMIC_RELAXED);
+  return code_of(h, f(args), of);
+}
+
+// Every function with no arguments, ones that say that they are too short, and with handles that
+// are none: the handle stands at byte `at`.
+static void refuses(const host *h, void *fn, size_t at, void *wrong, const char *of) {
+  (void)call_by(h, fn, NULL, of);
+  for (size_t size = 8; size <= 64; size += 8) {
+    struct {
+      size_t size;
+      void *rest[8];
+    } a = {.size = size};
+    (void)call_by(h, fn, &a, of);
+    a.rest[at / 8 - 1] = wrong;
+    if (call_by(h, fn, &a, of) == 0) broken("took a handle of another kind", of);
+  }
+}
+
+static void every_extension(host *h) {
+  const pj_ext_layouts *l = extension(h, PJ_EXT_LAYOUTS);
+  const pj_profiler_api *p = ((const pj_ext_profiler *)extension(h, PJ_EXT_PROFILER))->api;
+  handle v[KINDS];
+  make_handles(h, v);
+  void *event = v[6].p;
+  void *const layouts[] = {l->destroy,          l->serialize,        l->client_default,
+                           l->buffer_layout,    l->topology_default, l->output_layouts,
+                           l->parameter_layouts};
+  for (size_t k = 0; k < HS_COUNT(layouts); k++) refuses(h, layouts[k], 16, event, "layouts");
+  void *const profiler[] = {p->destroy, p->start, p->stop, p->collect};
+  for (size_t k = 0; k < HS_COUNT(profiler); k++) refuses(h, profiler[k], 8, event, "profiler");
+}
+
+// What is said of the layouts of a program's results and arguments.
+static void ask_layouts(const host *h, pj_executable *e) {
+  const pj_ext_layouts *l = extension(h, PJ_EXT_LAYOUTS);
+  void *const of[] = {l->output_layouts, l->parameter_layouts};
+  for (size_t k = 0; k < HS_COUNT(of); k++) {
+    pj_layouts_of_executable a = {.struct_size = sizeof a, .executable = e};
+    if (call_by(h, of[k], &a, "layouts")) broken("no layouts", "an executable");
+    for (size_t j = 0; j < a.n; j++) {
+      pj_layout_serialize s = {.struct_size = sizeof s, .layout = a.v[j]};
+      if (call_by(h, l->serialize, &s, "layouts") || !s.n || s.bytes[0] != '{')
+        broken("a layout without a text", "an executable");
+      s.free(s.handle);
+    }
+  }
+}
+
+// A profile is begun, unless another thread takes one; NULL then.
+static pj_profiler *begin_profile(const host *h) {
+  const pj_profiler_api *p = ((const pj_ext_profiler *)extension(h, PJ_EXT_PROFILER))->api;
+  pj_profiler_create c = {.struct_size = sizeof c};
+  if (call_by(h, p->create, &c, "profiler")) broken("no profiler", "Create");
+  pj_profiler_arg a = {sizeof a, c.profiler};
+  if (call_by(h, p->start, &a, "profiler") == 0) return c.profiler;
+  (void)call_by(h, p->destroy, &a, "profiler");
+  return NULL;
+}
+
+static void end_profile(const host *h, pj_profiler *profile) {
+  const pj_profiler_api *p = ((const pj_ext_profiler *)extension(h, PJ_EXT_PROFILER))->api;
+  pj_profiler_arg a = {sizeof a, profile};
+  pj_profiler_collect c = {.struct_size = sizeof c, .profiler = profile};
+  if (call_by(h, p->stop, &a, "profiler") || call_by(h, p->collect, &c, "profiler") || !c.n ||
+      !prof_is_xspace(c.buffer, c.n))
+    broken("a profile that is none", "CollectData");
+  c.buffer = hs_alloc(c.n);
+  if (call_by(h, p->collect, &c, "profiler") || !prof_is_xspace(c.buffer, c.n))
+    broken("a profile that is none", "CollectData");
+  hs_free(c.buffer);
+  (void)call_by(h, p->destroy, &a, "profiler");
+}
+
 // ---- threads ------------------------------------------------------------------------------------
 typedef struct crew {
   host h;
@@ -403,8 +493,10 @@ typedef struct crew {
 static void *work(void *arg) {
   crew *c = arg;
   for (u32 k = 0; k < PER_CASE; k++) {
+    pj_profiler *p = mutate_below(&c->h.state, 4) == 0 ? begin_profile(&c->h) : NULL;
     if (mutate_below(&c->h.state, 3) == 0) one_program(&c->h);
     else use_program(&c->h, c->shared, false);
+    if (p) end_profile(&c->h, p);
   }
   return NULL;
 }
@@ -434,9 +526,10 @@ static int run_case(void *arg, u32 k, FILE *out) {
   __lsan_enable();
 #endif
   open_host(&h, r, hs_mix(r->seed, k));
-  if (k == 0) every_slot(&h);
+  if (r->only_threads) k = 9;
+  if (k == 0) every_slot(&h), every_extension(&h);
   else if (k == 1) ended_handles(&h);
-  else if (k % 10 == 9) threads(&h);
+  else if (k % 10 == 9 || r->only_threads) threads(&h);
   else
     for (u32 n = 0; n < PER_CASE; n++) one_program(&h);
   if (k < 2) return 0;  // whose calls leave things behind
@@ -481,20 +574,22 @@ static void add_path(run *r, const char *path) {
 }
 
 int main(int argc, char **argv) {
-  static const char *const options[] = {"library", "seed", "count", "seconds", NULL};
+  static const char *const options[] = {"library", "seed", "count", "seconds", "only", NULL};
   drv_args a;
   run r = {0};
 #ifdef HS_ASAN
   __lsan_disable();  // what the cases leave counts, not what they start from
 #endif
   if (!drv_parse(argc, argv, options, &a) || a.n == 0) {
-    fprintf(stderr, "usage: entries [--library FILE] [--seed S] [--count N] [--seconds N] [-j N] "
-                    "PROGRAM|DIR...\n");
+    fprintf(stderr, "usage: entries [--library FILE] [--seed S] [--count N] [--seconds N] "
+                    "[--only threads] [-j N] PROGRAM|DIR...\n");
     return 2;
   }
   const char *library = drv_option(&a, "library"), *seed = drv_option(&a, "seed"),
-             *count = drv_option(&a, "count"), *seconds = drv_option(&a, "seconds");
+             *count = drv_option(&a, "count"), *seconds = drv_option(&a, "seconds"),
+             *only = drv_option(&a, "only");
   r.library = library ? library : "build/libpjrt_hlosh.so";
+  r.only_threads = only && !strcmp(only, "threads");
   r.seed = seed ? strtoull(seed, NULL, 10) : 1;
   u32 n = count ? (u32)strtoul(count, NULL, 10) : 20;
   for (u32 k = 0; k < a.n; k++) add_path(&r, a.v[k]);

@@ -195,6 +195,50 @@ def questions():
     check("deleted", b.is_deleted())
 
 
+def layouts_and_programs():
+    """What is said of layouts, and a program as bytes."""
+    from jax.experimental import serialize_executable
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    with jax.default_device(HLOSH[0]):
+        c = jax.jit(lambda a: jnp.tanh(a.T)).lower(x).compile()
+        check("a buffer's layout", jax.device_put(x, HLOSH[0]).format.layout.major_to_minor == (0, 1, 2))
+        check("layouts of a program", [f.layout.major_to_minor for f in jax.tree.leaves((c.input_formats, c.output_formats))] == [(0, 1, 2)] * 2)
+        again = serialize_executable.deserialize_and_load(*serialize_executable.serialize(c), execution_devices=HLOSH[:1])
+        check("a program as bytes", np.array_equal(again(x), c(x)))
+
+
+def profiled():
+    """jax.profiler.trace: runs of two programs, kernel by kernel, and the modules."""
+    import glob
+    import tempfile
+    from jax.profiler import ProfileData
+    x = np.ones((64, 64), np.float32)
+    with jax.default_device(HLOSH[0]), tempfile.TemporaryDirectory() as folder:
+        product, loop = jax.jit(lambda a: jnp.tanh(a @ a)), jax.jit(lambda a: lax.fori_loop(0, 5, lambda i, c: jnp.sin(c) + i, a))
+        want = (np.asarray(product(x)), np.asarray(loop(x)))
+        with jax.profiler.trace(folder):
+            for _ in range(3):
+                got = (product(x), loop(x))
+                jax.block_until_ready(got)
+        check("results while a profile is taken", all(np.array_equal(a, b) for a, b in zip(got, want)))
+        files = glob.glob(folder + "/**/*.xplane.pb", recursive=True)
+        planes = {p.name: p for p in ProfileData.from_file(files[0]).planes} if files else {}
+        check("the plane", "/device:CUSTOM:hlosh" in planes, list(planes))
+        events = [dict(e.stats) | {"ns": e.duration_ns} for line in planes["/device:CUSTOM:hlosh"].lines for e in line.events]
+        programs = {e["program_id"]: sum(f["program_id"] == e["program_id"] for f in events) for e in events}
+        check("kernels of both programs", len(programs) == 2 and all(e["hlo_op"] for e in events) and max(programs.values()) >= 3 * 5, programs)
+        check("three runs of each", {e["run_id"] for e in events} == {1, 2, 3}, {e["run_id"] for e in events})
+        profile(files[0])
+
+
+def profile(path):
+    """hlosh opens it, with the module that it carries."""
+    import subprocess
+    if os.environ.get("HLOSH"):
+        p = subprocess.run([os.environ["HLOSH"], "--no-rc", path, "-c", "profile"], capture_output=True, text=True)
+        check("hlosh reads the profile", p.returncode == 0 and "tanh" in p.stdout + p.stderr or "sin" in p.stdout, p.stdout[-300:] + p.stderr[-300:])
+
+
 def callbacks():
     """Python called from programs, and a handler of XLA's FFI that the user registers."""
     import ctypes
@@ -269,7 +313,7 @@ def worker():
 
 
 IN_A_WORKER = os.environ.get("HLOSH_WORKER") == "1"
-for part in (functions, training, devices, callbacks, threads, worker) if IN_A_WORKER else (functions, training, donated, devices, questions, callbacks, threads):
+for part in (functions, training, devices, callbacks, threads, worker) if IN_A_WORKER else (functions, training, donated, devices, questions, layouts_and_programs, profiled, callbacks, threads):
     try:
         part()
     except Exception as e:  # pylint: disable=broad-except

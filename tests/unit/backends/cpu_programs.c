@@ -470,7 +470,7 @@ static void runs(cpu_local *l, float *x, float *y, float *sum, float *product) {
     fill(x, 1), fill(y, 5);
     const void *args[] = {x, y};
     void *results[] = {sum, product};
-    explain(cpu_local_run(l, args, results));
+    explain(cpu_local_run(l, args, results, NULL));
     for (u32 k = 0; k < N; k++) {
       float a = 1 + (float)k, b = 5 + (float)k;
       assert_float_equal(y[k], b, 0);
@@ -519,7 +519,7 @@ static void exchanged_in_callers_memory(void **state) {
     fill(x, (float)again);
     const void *args[] = {x};
     void *results[] = {y};
-    explain(cpu_local_run(l, args, results));
+    explain(cpu_local_run(l, args, results, NULL));
     for (u32 k = 0; k < N; k++) {
       assert_float_equal(x[k], (float)(again + k), 0);
       assert_float_equal(y[k], (float)(again + N - 1 - k), 0);
