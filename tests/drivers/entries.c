@@ -36,6 +36,13 @@ const char *__asan_default_options(void) {
 }
 #endif
 
+#ifdef __SANITIZE_THREAD__
+// The C library keeps stacks of threads that have ended, and frees what a thread had when the next
+// one gets its stack: TSan sees no order in that.
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void) { return "race:_dl_deallocate_tls\n"; }
+#endif
+
 enum { MOST_BYTES = 16384, PER_CASE = 10, ROOM = 512, MOST_RUN = 64 << 20, MOST_LEAVES = 64 };
 typedef struct source {
   char *path;
