@@ -24,7 +24,8 @@
 // - llvm.nvvm.read.ptx.sreg.{tid,ntid,ctaid,nctaid}.x;
 // - llvm.nvvm.barrier.cta.sync.aligned.all(i32 0), in older LLVM llvm.nvvm.barrier0(), reached by
 //   every thread of the block;
-// - llvm.nvvm.shfl.sync.{bfly,down,up,idx}.i32(i32 -1, value, lane, i32 clamp), by whole warps;
+// - llvm.nvvm.shfl.sync.{bfly,down,up,idx}.i32(i32 -1, value, lane, i32 clamp) and
+//   llvm.nvvm.match.any.sync.i32(i32 -1, value), by whole warps;
 // - loads, stores and integer atomicrmw/cmpxchg on global and shared memory.
 // Kernels have the attribute "hlo", the name of the first instruction that they compute; their
 // parameters have "hlo-bytes", the decimal bytes that may be touched through them.
@@ -48,7 +49,7 @@ typedef struct emit_gpu_launch {
   u32 grid, block;
   u64 number;  // the last parameter
 } emit_gpu_launch;
-enum { EMIT_GPU_SUFFIXES = 4 };
+enum { EMIT_GPU_SUFFIXES = 9 };
 extern const char *const emit_gpu_suffixes[EMIT_GPU_SUFFIXES];
 
 typedef struct emit_gpu_kernel {

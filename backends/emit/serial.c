@@ -64,6 +64,8 @@ static void put_order(hs_buf *b, numbering *m, const nest_order *o) {
   put_var(b, m, o->along);
   put_u(b, o->less.next[0]), put_u(b, o->unique), put_u(b, o->places);
   put_u(b, o->starts), put_u(b, (u64)o->limits);
+  put_u(b, o->key_bits), put_u(b, o->key_bits ? o->key.next[0] : NEST_NONE);
+  put_u(b, o->counts);
 }
 
 void nest_serialize(const nest *n, hs_buf *b) {

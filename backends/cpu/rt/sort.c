@@ -1,8 +1,7 @@
 // sort.c — sort.
 //
-// The comparator is analysed when the program is prepared. When it compares functions of the
-// operands' elements one after the other (directly, or through JAX's float form: zeros made +0,
-// NaNs made one NaN, then total order), the elements become order-preserving unsigned keys, and
+// The comparator is analysed when the program is prepared. When it compares the operands' elements
+// one after the other (core/analysis/sort_keys.h), the elements become order-preserving unsigned keys, and
 // sorting is a stable least-significant-digit radix sort of (key, index), from the last key to the
 // first. A single operand is sorted as keys alone, where no two different elements have the same
 // one. Any other comparator is compiled, or interpreted (scalar.c) without the emitter, and called
@@ -15,18 +14,12 @@
 #include <stdlib.h>
 
 #include "backends/cpu/rt/scalar.h"
+#include "core/analysis/sort_keys.h"
 
 enum {
-  MOST_KEYS = 8,
   LONG = 65536,  // elements of a line that all threads sort together
   SHORT = 64,    // that are merged
 };
-
-// descending: the greatest first; canonical: floats with one zero and one NaN
-typedef struct sort_key {
-  u32 operand;
-  bool descending, canonical;
-} sort_key;
 
 typedef struct sorter {
   u32 n;  // operands
@@ -35,105 +28,12 @@ typedef struct sorter {
   i64 len, lines, inner;
   i64 wanted;  // elements of a line that somebody reads
   u32 nkeys;   // 0: comparator
-  sort_key key[MOST_KEYS];
+  hlo_sort_key key[HLO_SORT_KEYS];
   cpu_scalar *cmp;
   cpu_lanes lanes;
   bool whole;     // a line at a time, by all threads
   size_t record;  // bytes of what is sorted
 } sorter;
-
-// ---- comparator analysis ------------------------------------------------------------------------
-
-static bool const_is(const hlo_instr *i, double v) {
-  if (i->opcode != HLO_CONSTANT || !hlo_shape_is_scalar(i->shape) || !hlo_constant_value(i)->data)
-    return false;
-  double x = hlo_literal_f64(hlo_constant_value(i), 0);
-  return v != v ? x != x : x == v;
-}
-
-static bool is_compare(const hlo_instr *i, i64 dir, const hlo_instr *a) {
-  return i->opcode == HLO_COMPARE && hlo_attr_int(i, HLO_ATTR_DIRECTION, -1) == dir &&
-         hlo_operand(i, 0) == a;
-}
-
-// x as it is, or select(x != x, nan, select(x == 0, 0, x)): gives x.
-static const hlo_instr *strip(const hlo_instr *i, bool *canonical) {
-  *canonical = false;
-  if (i->opcode != HLO_SELECT) return i;
-  const hlo_instr *p = hlo_operand(i, 0), *nan = hlo_operand(i, 1), *in = hlo_operand(i, 2);
-  if (in->opcode != HLO_SELECT || !const_is(nan, __builtin_nan(""))) return i;
-  const hlo_instr *x = hlo_operand(in, 2), *q = hlo_operand(in, 0);
-  if (!is_compare(p, HLO_DIRECTION_NE, x) || hlo_operand(p, 1) != x) return i;
-  if (!is_compare(q, HLO_DIRECTION_EQ, x) || !const_is(hlo_operand(q, 1), 0) ||
-      !const_is(hlo_operand(in, 1), 0))
-    return i;
-  *canonical = true;
-  return x;
-}
-
-static bool const_is_i64(const hlo_instr *i, i64 v) {
-  return i->opcode == HLO_CONSTANT && hlo_shape_is_scalar(i->shape) &&
-         hlo_constant_value(i)->data && hlo_literal_i64(hlo_constant_value(i), 0) == v;
-}
-
-// XLA's integers for the total order of floats (comparison_expander.cc): select(b < 0, xor(b, the
-// largest), b) of b, the bits of x: gives x. NULL when it is not that.
-static const hlo_instr *ordered_bits(const hlo_instr *i) {
-  if (i->opcode != HLO_SELECT || !hlo_dtype_is_signed(i->shape->dtype)) return NULL;
-  const hlo_instr *p = hlo_operand(i, 0), *x = hlo_operand(i, 1), *b = hlo_operand(i, 2);
-  if (b->opcode != HLO_BITCAST && b->opcode != HLO_BITCAST_CONVERT) return NULL;
-  if (!is_compare(p, HLO_DIRECTION_LT, b) || !const_is_i64(hlo_operand(p, 1), 0)) return NULL;
-  if (x->opcode != HLO_XOR) return NULL;
-  bool second = hlo_operand(x, 1) == b;
-  i64 largest = (i64)(~(u64)0 >> (65 - hlo_dtype_bits(i->shape->dtype)));
-  if (hlo_operand(x, second) != b || !const_is_i64(hlo_operand(x, !second), largest)) return NULL;
-  const hlo_instr *f = hlo_operand(b, 0);
-  return hlo_dtype_is_float(f->shape->dtype) && hlo_shape_is_scalar(f->shape) ? f : NULL;
-}
-
-// A comparison of an operand's two elements: its key; `dir` is that of the comparison with the
-// first element on the left.
-static bool compared(const hlo_instr *r, sort_key *k, i64 *dir) {
-  if (r->opcode != HLO_COMPARE) return false;
-  bool ca, cb;
-  const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
-  const hlo_instr *float_a = ordered_bits(a), *float_b = ordered_bits(b);
-  bool expanded = float_a && float_b;
-  a = strip(expanded ? float_a : a, &ca);
-  b = strip(expanded ? float_b : b, &cb);
-  if (a->opcode != HLO_PARAMETER || b->opcode != HLO_PARAMETER || ca != cb) return false;
-  i64 pa = hlo_param_number(a), pb = hlo_param_number(b);
-  if (pa / 2 != pb / 2 || pa == pb || !cpu_has_order_key(a->shape->dtype)) return false;
-  bool total = expanded || hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) ==
-                               HLO_COMPARE_TYPE_TOTALORDER;
-  *dir = hlo_attr_int(r, HLO_ATTR_DIRECTION, -1);
-  if (pa > pb && *dir == HLO_DIRECTION_LT) *dir = HLO_DIRECTION_GT;
-  else if (pa > pb && *dir == HLO_DIRECTION_GT) *dir = HLO_DIRECTION_LT;
-  *k = (sort_key){(u32)(pa / 2), *dir == HLO_DIRECTION_GT,
-                  ca || (hlo_dtype_is_float(a->shape->dtype) && !total)};
-  return true;
-}
-
-// a < b, or or(a0 < b0, and(a0 == b0, rest)).
-static void analyse(const hlo_computation *c, sorter *s) {
-  const hlo_instr *r = c->root;
-  sort_key k, same;
-  i64 dir;
-  u32 n = 0;
-  s->nkeys = 0;
-  for (; r->opcode == HLO_OR && n + 1 < MOST_KEYS; n++) {
-    const hlo_instr *less = hlo_operand(r, 0), *rest = hlo_operand(r, 1);
-    if (!compared(less, &k, &dir) || (dir != HLO_DIRECTION_LT && dir != HLO_DIRECTION_GT)) return;
-    if (rest->opcode != HLO_AND || !compared(hlo_operand(rest, 0), &same, &dir) ||
-        dir != HLO_DIRECTION_EQ || same.operand != k.operand || same.canonical != k.canonical)
-      return;
-    s->key[n] = k;
-    r = hlo_operand(rest, 1);
-  }
-  if (!compared(r, &k, &dir) || (dir != HLO_DIRECTION_LT && dir != HLO_DIRECTION_GT)) return;
-  s->key[n] = k;
-  s->nkeys = n + 1;
-}
 
 bool cpu_sort_supports(const hlo_instr *i) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
@@ -141,7 +41,7 @@ bool cpu_sort_supports(const hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++)
     if (hlo_operand(i, k)->shape->elements >= (i64)UINT32_MAX) return false;
   sorter s = {0};
-  analyse(c, &s);
+  s.nkeys = hlo_sort_keys(c, s.key);
   if (s.nkeys || cpu_scalar_ok(c)) return true;
   cpu_lanes l;
   bool compiles = cpu_lanes_make(c, 1, &l);
@@ -152,7 +52,7 @@ bool cpu_sort_supports(const hlo_instr *i) {
 // ---- keys ---------------------------------------------------------------------------------------
 
 static int key_bits(hlo_dtype t) { return HS_MAX(hlo_dtype_bits(t), 8); }
-static u64 flipped(const sorter *s, const sort_key *k) {
+static u64 flipped(const sorter *s, const hlo_sort_key *k) {
   int bits = key_bits(s->type[k->operand]);
   return k->descending ? (bits == 64 ? ~(u64)0 : ((u64)1 << bits) - 1) : 0;
 }
@@ -251,7 +151,7 @@ static void make_records(void *ctx, i64 part, u32 thread) {
   (void)thread;
   line *l = ctx;
   const sorter *s = l->s;
-  const sort_key *key = &s->key[l->at];
+  const hlo_sort_key *key = &s->key[l->at];
   hlo_dtype t = s->type[key->operand];
   bool first = l->at + 1 == s->nkeys;
   size_t e = hlo_dtype_storage(t), step = e * (size_t)s->inner;
@@ -365,7 +265,7 @@ static void find_order(line *l) {
     return;
   }
   if (few_wanted(s)) {
-    const sort_key *k = &s->key[0];
+    const hlo_sort_key *k = &s->key[0];
     hlo_dtype t = s->type[k->operand];
     u64 *best = (u64 *)(void *)l->space;
     cpu_least(t, k->canonical, (u32)flipped(s, k), l->in[k->operand],
@@ -535,7 +435,7 @@ hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
   s->inner = 1;
   for (u32 k = (u32)d + 1; k < shape->rank; k++) s->inner *= shape->dims[k];
   s->lines = s->len ? shape->elements / s->len : 0;
-  analyse(c, s);
+  s->nkeys = hlo_sort_keys(c, s->key);
   s->record = 8;
   for (u32 k = 0; k < s->nkeys; k++)
     if (key_bits(s->type[s->key[k].operand]) > 32) s->record = sizeof(cpu_item);

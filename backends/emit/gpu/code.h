@@ -17,7 +17,8 @@ typedef struct gpu_target {
   const char *thread, *block;  // intrinsics: numbers in the block, of the block
   void (*barrier)(cg *);       // of the block
   LLVMValueRef (*exchange)(cg *, LLVMValueRef i32, u32 with);  // of lane ^ with, in a warp
-  void (*kernel)(cg *, LLVMValueRef fn, u32 block);            // marks fn as a kernel
+  LLVMValueRef (*same)(cg *, LLVMValueRef i32);  // a bit for each lane of 32 that has this number
+  void (*kernel)(cg *, LLVMValueRef fn, u32 block);  // marks fn as a kernel
   // Tensor cores, of a warp, on 32-bit words that hold neighbours along the reduction. fragment:
   // squares of 8 rows of 16 bytes, 2 or 4 of them, whose rows the lanes' pointers name in turn; a
   // word of each. turned: of 16-bit numbers, with rows and columns exchanged. multiply: 16 rows by
@@ -78,7 +79,24 @@ void gpu_unroll(cg *, LLVMValueRef branch);
 // have none, NULL if there are no such.
 hs_status gpu_scan(cg *, const nest_stage *, LLVMValueRef valid);
 
-// ---- sort.c -------------------------------------------------------------------------------------
+// ---- sort.c, radix.c ----------------------------------------------------------------------------
+#define GPU_SORT_VALUES (2 * NEST_MAX_ACCS + 1)
+typedef struct gpu_sorter {
+  const nest_order *o;
+  gpu_order p;
+  u32 log;  // of a tile
+  u32 n;    // values of an element; behind them, unless they are unique, its place
+  LLVMTypeRef type[GPU_SORT_VALUES];
+  LLVMValueRef array[GPU_SORT_VALUES];
+  LLVMValueRef row, first;  // of the tile: its first row, its first element in the row
+} gpu_sorter;
+// The element as it is computed from the kernel's operands; into its place among the results.
+hs_status gpu_sort_compute(cg *, const gpu_sorter *, LLVMValueRef row, LLVMValueRef element,
+                           LLVMValueRef *v);
+hs_status gpu_sort_store(cg *, const gpu_sorter *, LLVMValueRef row, LLVMValueRef element,
+                         const LLVMValueRef *v);
+// A part of a sort by digits.
+hs_status gpu_radix_part(cg *, const gpu_sorter *, gpu_order_part, LLVMValueRef number);
 // The functions of the nest's order, if it has one, named NAME and emit_gpu_suffixes; *shared: the
 // bytes of shared memory of the largest.
 hs_status gpu_order_parts(cg *, const char *name, u32 buffers, u32 *shared);

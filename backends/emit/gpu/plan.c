@@ -442,6 +442,28 @@ u32 gpu_order_log(i64 n) {
   return k;
 }
 
+static u32 digits_of(const nest_order *o) {
+  return (o->key_bits + GPU_ORDER_BITS - 1) / GPU_ORDER_BITS;
+}
+
+// Microseconds of both ways: launches, and bytes of memory at what a large GPU moves. A number read
+// from anywhere costs a sector.
+static void price_order(const nest *n, gpu_order *p) {
+  const double launch_us = 2, bytes_in_us = 3e6, sector = 32;
+  const nest_order *o = n->order;
+  double all = (double)p->rows * (double)p->size;
+  u32 tile = gpu_order_log(p->tile), row = gpu_order_log(p->size), launches = 1;
+  for (u32 s = tile + 1; s <= row; s++) launches += s - tile + 1;
+  p->network_us = launches * (launch_us + 2 * all * p->bytes / bytes_in_us);
+  if (!o->key_bits) return;
+  double key = (double)hlo_dtype_storage(n->nodes.v[o->key.next[0]].dtype), from = 4,
+         digits = digits_of(o), values = (double)o->stage.stores.n;
+  double bytes = p->bytes + key + from                 // keys are made
+                 + digits * (key + 2 * (key + from))   // counted and moved
+                 + from + values * sector + p->bytes;  // elements are fetched
+  p->digits_us = (2 + 3 * digits) * launch_us + all * bytes / bytes_in_us;
+}
+
 gpu_order gpu_plan_order(const nest *n) {
   const nest_order *o = n->order;
   gpu_order p = {0};
@@ -460,11 +482,29 @@ gpu_order gpu_plan_order(const nest *n) {
   p.several = p.size > (i64)most;
   p.tile = p.several ? most : 1u << gpu_order_log(p.size);
   p.each = HS_MAX(HS_MIN(most, 2 * GPU_ORDER_THREADS) / p.tile, 1);
+  if (p.several) price_order(n, &p);
+  if (o->counts != NEST_NONE) p.digits = digits_of(o);
   return p;
+}
+
+// A row of several tiles is put in order by the digits of its keys where that is estimated faster.
+static void plan_digits(nest *n) {
+  nest_order *o = n->order;
+  gpu_order p = gpu_plan_order(n);
+  if (p.digits_us == 0 || p.digits_us >= p.network_us) return;
+  i64 all = p.rows * p.size, bins = p.rows << GPU_ORDER_BITS,
+      tiles = (p.size + GPU_ORDER_TILE_OF_DIGITS - 1) / GPU_ORDER_TILE_OF_DIGITS;
+  for (u32 k = 0; k < 2; k++) {
+    o->keys[k] = nest_scratch(n, n->nodes.v[o->key.next[0]].dtype, all);
+    o->from[k] = k == 0 && o->places != NEST_NONE ? o->places : nest_scratch(n, HLO_U32, all);
+  }
+  o->counts = nest_scratch(n, HLO_U32, bins * tiles);
+  o->totals = nest_scratch(n, HLO_U32, bins);
 }
 
 void gpu_plan(nest *n, u32 sm, gpu_phase phases[2]) {
   for (size_t k = 0; k < n->stages.n; k++) n->stages.v[k].vector = false;
+  if (n->order) plan_digits(n);
   if (n->stages.n == 1 && n->finish.n == 0 && !n->stages.v[0].scan && !n->order) {
     i64 splits = splits_wanted(n, &n->stages.v[0], sm);
     if (splits >= 2) (void)nest_split_reduction(n, 0, splits, 0);
@@ -532,8 +572,13 @@ emit_kind gpu_plan_kind(const nest *n, const gpu_phase phases[2]) {
 void gpu_plan_print(const nest *n, const gpu_phase phases[2], hs_buf *b) {
   if (n->order) {
     gpu_order o = gpu_plan_order(n);
-    hs_buf_printf(b, "first: %lld rows of %lld put in order, in tiles of %u\n", (long long)o.rows,
-                  (long long)o.size, o.tile);
+    hs_buf_printf(b, "first: %lld rows of %lld put in order, ", (long long)o.rows,
+                  (long long)o.size);
+    if (o.digits) hs_buf_printf(b, "by %u digits of keys of %u bits", o.digits, n->order->key_bits);
+    else hs_buf_printf(b, "in tiles of %u", o.tile);
+    if (o.several) hs_buf_printf(b, "; network %.3g us", o.network_us);
+    if (o.digits_us > 0) hs_buf_printf(b, ", digits %.3g us (estimated)", o.digits_us);
+    hs_buf_putc(b, '\n');
   }
   static const char *const forms[] = {"a thread per item", "teams", "tiles", "squares"};
   for (u32 p = 0; p < 2; p++)

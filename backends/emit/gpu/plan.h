@@ -47,24 +47,38 @@ typedef struct gpu_stage {
   u32 first, grid;     // its blocks
 } gpu_stage;
 
-// How elements are put in order: squares of a network of comparisons. A tile lies in shared memory,
-// and is a part of a row, or some whole rows.
+// How elements are put in order: by a network of comparisons, whose tiles lie in shared memory and
+// are a part of a row, or some whole rows; or by the digits of their keys.
 typedef struct gpu_order {
-  i64 rows, size;  // of elements; 0 rows: nothing is ordered
-  u32 tile, each;  // elements of a tile and row, a power of two; rows of a tile
-  u32 bytes;       // of an element
-  bool several;    // rows have several tiles
+  i64 rows, size;                // of elements; 0 rows: nothing is ordered
+  u32 tile, each;                // elements of a tile and row, a power of two; rows of a tile
+  u32 bytes;                     // of an element
+  bool several;                  // rows have several tiles
+  u32 digits;                    // of a key; 0: by the network
+  double network_us, digits_us;  // estimates; 0: not possible
 } gpu_order;
-// The launches that make it: tiles sorted; pairs further apart than a tile; what is left in tiles;
-// the bounds that are asked for.
+// The launches that make it. Network: tiles sorted; pairs further apart than a tile; what is left
+// in tiles. Digits: keys; for each digit how many a tile has, where those of a tile go, moves; the
+// elements. Both: the bounds that are asked for.
 typedef enum gpu_order_part {
   GPU_ORDER_SORT,
   GPU_ORDER_STEP,
   GPU_ORDER_TILE,
+  GPU_ORDER_KEYS,
+  GPU_ORDER_COUNT,
+  GPU_ORDER_SCAN,
+  GPU_ORDER_MOVE,
+  GPU_ORDER_GATHER,
   GPU_ORDER_STARTS
 } gpu_order_part;
-#define GPU_ORDER_PARTS 4
-#define GPU_ORDER_THREADS 256
+enum {
+  GPU_ORDER_PARTS = GPU_ORDER_STARTS + 1,
+  GPU_ORDER_THREADS = 256,
+  GPU_ORDER_BITS = 8,  // of a digit: a thread of a block for each
+  // a launch's number is what keys are shifted by, plus this where they are in the second buffers
+  GPU_ORDER_SHIFTS = 256,
+  GPU_ORDER_TILE_OF_DIGITS = 2048
+};
 
 // One launch.
 typedef struct gpu_phase {

@@ -9,21 +9,12 @@
 //
 // Tiles are sorted in shared memory. Rows of several tiles are merged in memory as long as pairs
 // are further apart than a tile; what follows is done in tiles again. Rows shorter than a tile
-// share one.
+// share one. Long rows whose comparison is known go by digits instead (radix.c).
 #include "backends/emit/gpu.h"
 #include "backends/emit/gpu/code.h"
 
-enum { MOST_VALUES = 2 * NEST_MAX_ACCS + 1 };
-
-typedef struct sorter {
-  const nest_order *o;
-  gpu_order p;
-  u32 log;  // of a tile
-  u32 n;    // values of an element; behind them, unless they are unique, its place
-  LLVMTypeRef type[MOST_VALUES];
-  LLVMValueRef array[MOST_VALUES];
-  LLVMValueRef row, first;  // of the tile: its first row, its first element in the row
-} sorter;
+#define MOST_VALUES GPU_SORT_VALUES
+typedef gpu_sorter sorter;
 
 static u32 parts(const sorter *s) { return s->n + (s->o->unique ? 0 : 1); }
 static LLVMValueRef add(cg *c, LLVMValueRef a, LLVMValueRef b) {
@@ -75,8 +66,8 @@ static hs_status load_element(cg *c, const sorter *s, LLVMValueRef row, LLVMValu
   return st;
 }
 
-static hs_status store_element(cg *c, const sorter *s, LLVMValueRef row, LLVMValueRef element,
-                               const LLVMValueRef *v) {
+hs_status gpu_sort_store(cg *c, const sorter *s, LLVMValueRef row, LLVMValueRef element,
+                         const LLVMValueRef *v) {
   hs_status st = HS_GOOD;
   stand_at(c, s, row, element);
   for (u32 k = 0; k < s->n && hs_ok(st); k++) {
@@ -84,14 +75,15 @@ static hs_status store_element(cg *c, const sorter *s, LLVMValueRef row, LLVMVal
     LLVMValueRef p = value_at(c, s, k, &st);
     if (p) LLVMBuildStore(c->b, cg_to_mem(c, t, v[k]), p);
   }
-  if (!s->o->unique && s->p.several) LLVMBuildStore(c->b, v[s->n], place_at(c, s, row, element));
+  if (!s->o->unique && s->p.several && !s->p.digits)
+    LLVMBuildStore(c->b, v[s->n], place_at(c, s, row, element));
   leave(c, s);
   return st;
 }
 
 // The element as it is computed from the kernel's operands.
-static hs_status compute_element(cg *c, const sorter *s, LLVMValueRef row, LLVMValueRef element,
-                                 LLVMValueRef *v) {
+hs_status gpu_sort_compute(cg *c, const sorter *s, LLVMValueRef row, LLVMValueRef element,
+                           LLVMValueRef *v) {
   LLVMValueRef *p;
   stand_at(c, s, row, element);
   for (u32 k = 0; k < s->n; k++) {
@@ -178,7 +170,7 @@ static hs_status empty(cg *c, const sorter *s) {
   find(c, s, at, &row, &element);
   HS_TRY(cg_open_if(c, exists(c, s, row, element)));
   take(c, s, at, v);
-  HS_TRY(store_element(c, s, row, element, v));
+  HS_TRY(gpu_sort_store(c, s, row, element, v));
   cg_close_if(c);
   (void)cg_close_loop(c, NULL);
   return HS_GOOD;
@@ -258,7 +250,7 @@ static void find_tile(cg *c, sorter *s) {
 static hs_status sort_tile(cg *c, sorter *s) {
   find_tile(c, s);
   make_tile(c, s);
-  HS_TRY(fill(c, s, compute_element));
+  HS_TRY(fill(c, s, gpu_sort_compute));
   HS_TRY(cg_open_loop(c, NEST_NONE, cg_ixc(c, 1), cg_ixc(c, (i64)s->log + 1), 1, true, 0, NULL));
   HS_TRY(tile_bits(c, s, c->loops[c->open].phi, true));
   (void)cg_close_loop(c, NULL);
@@ -290,8 +282,8 @@ static hs_status merge_pairs(cg *c, const sorter *s, LLVMValueRef number) {
   HS_TRY(load_element(c, s, row, j, b));
   HS_TRY(wrong(c, s, a, b, &swap));
   HS_TRY(cg_open_if(c, swap));
-  HS_TRY(store_element(c, s, row, i, b));
-  HS_TRY(store_element(c, s, row, j, a));
+  HS_TRY(gpu_sort_store(c, s, row, i, b));
+  HS_TRY(gpu_sort_store(c, s, row, j, a));
   cg_close_if(c);
   cg_close_if(c);
   return HS_GOOD;
@@ -331,8 +323,16 @@ static hs_status body(cg *c, sorter *s, gpu_order_part part, LLVMValueRef number
   case GPU_ORDER_SORT: return sort_tile(c, s);
   case GPU_ORDER_STEP: return merge_pairs(c, s, number);
   case GPU_ORDER_TILE: return merge_tile(c, s);
-  default: return find_starts(c, s);
+  case GPU_ORDER_STARTS: return find_starts(c, s);
+  default: return gpu_radix_part(c, s, part, number);
   }
+}
+
+// Whether the order has launches of that part.
+static bool has_part(const sorter *s, u32 part) {
+  if (part == GPU_ORDER_STARTS) return s->o->starts != NEST_NONE;
+  if (part >= GPU_ORDER_KEYS) return s->p.digits > 0;
+  return !s->p.digits && (part == GPU_ORDER_SORT || s->p.several);
 }
 
 hs_status gpu_order_parts(cg *c, const char *name, u32 buffers, u32 *shared) {
@@ -346,8 +346,7 @@ hs_status gpu_order_parts(cg *c, const char *name, u32 buffers, u32 *shared) {
   const char *own = g->name;
   hs_status st = HS_GOOD;
   for (u32 part = 0; part < GPU_ORDER_PARTS && hs_ok(st); part++) {
-    if ((part == GPU_ORDER_STEP || part == GPU_ORDER_TILE) && !s.p.several) continue;
-    if (part == GPU_ORDER_STARTS && s.o->starts == NEST_NONE) continue;
+    if (!has_part(&s, part)) continue;
     char *full = hs_format("%s%s", name, emit_gpu_suffixes[part]);
     g->name = full;
     g->shared_bytes = 0;

@@ -18,6 +18,11 @@ static LLVMValueRef nvptx_exchange(cg *c, LLVMValueRef v, u32 with) {
   return cg_intrinsic(c, "llvm.nvvm.shfl.sync.bfly.i32", 0, NULL, 4, args);
 }
 
+static LLVMValueRef nvptx_same(cg *c, LLVMValueRef v) {
+  LLVMValueRef args[2] = {LLVMConstAllOnes(c->i32), v};
+  return cg_intrinsic(c, "llvm.nvvm.match.any.sync.i32", 0, NULL, 2, args);
+}
+
 static void nvptx_kernel(cg *c, LLVMValueRef fn, u32 block) {
   char text[16];
   static const char key[] = "nvvm.reqntid";
@@ -62,6 +67,7 @@ const gpu_target gpu_nvptx = {.vendor = "NVIDIA",
                               .block = "llvm.nvvm.read.ptx.sreg.ctaid.x",
                               .barrier = nvptx_barrier,
                               .exchange = nvptx_exchange,
+                              .same = nvptx_same,
                               .kernel = nvptx_kernel,
                               .fragment = nvptx_fragment,
                               .multiply = nvptx_multiply};
@@ -78,11 +84,31 @@ static void amdgcn_barrier(cg *c) {
   }
 }
 
-static LLVMValueRef amdgcn_exchange(cg *c, LLVMValueRef v, u32 with) {
+static LLVMValueRef amdgcn_lane(cg *c) {
   LLVMValueRef all = LLVMConstAllOnes(c->i32), lane = i32_of(c, 0);
   static const char *const count[] = {"llvm.amdgcn.mbcnt.lo", "llvm.amdgcn.mbcnt.hi"};
   for (u32 k = 0; k < 2; k++)
     lane = cg_intrinsic(c, count[k], 0, NULL, 2, (LLVMValueRef[]){all, lane});
+  return lane;
+}
+
+// Bit by bit, of numbers below 2^9: lanes that agree in all of them. The upper half's are shifted.
+static LLVMValueRef amdgcn_same(cg *c, LLVMValueRef v) {
+  enum { BITS = 9 };
+  LLVMValueRef all = LLVMConstAllOnes(c->i64),
+               half = LLVMBuildAnd(c->b, amdgcn_lane(c), i32_of(c, 32), "");
+  for (u32 k = 0; k < BITS; k++) {
+    LLVMValueRef bit = LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, v, i32_of(c, k), ""), c->i1, ""),
+                 set = cg_intrinsic(c, "llvm.amdgcn.ballot", 1, &c->i64, 1, &bit);
+    all = LLVMBuildAnd(c->b, all, LLVMBuildSelect(c->b, bit, set, LLVMBuildNot(c->b, set, ""), ""),
+                       "");
+  }
+  LLVMValueRef by = LLVMBuildZExt(c->b, half, c->i64, "");
+  return LLVMBuildTrunc(c->b, LLVMBuildLShr(c->b, all, by, ""), c->i32, "");
+}
+
+static LLVMValueRef amdgcn_exchange(cg *c, LLVMValueRef v, u32 with) {
+  LLVMValueRef lane = amdgcn_lane(c);
   LLVMValueRef other = LLVMBuildXor(c->b, lane, i32_of(c, with), ""),
                at = LLVMBuildShl(c->b, other, i32_of(c, 2), "");
   return cg_intrinsic(c, "llvm.amdgcn.ds.bpermute", 0, NULL, 2, (LLVMValueRef[]){at, v});
@@ -107,6 +133,7 @@ const gpu_target gpu_amdgcn = {.vendor = "AMD",
                                .block = "llvm.amdgcn.workgroup.id.x",
                                .barrier = amdgcn_barrier,
                                .exchange = amdgcn_exchange,
+                               .same = amdgcn_same,
                                .kernel = amdgcn_kernel};
 
 // ---- any target ---------------------------------------------------------------------------------

@@ -40,7 +40,9 @@ hs_status emit_gpu_unit_new(const emit_gpu_options *o, emit_gpu_unit **out) {
 }
 
 // ---- launches before ----------------------------------------------------------------------------
-const char *const emit_gpu_suffixes[EMIT_GPU_SUFFIXES] = {"_sort", "_step", "_tile", "_starts"};
+const char *const emit_gpu_suffixes[EMIT_GPU_SUFFIXES] = {
+    "_sort", "_step", "_tile", "_keys", "_count", "_scan", "_move", "_gather", "_starts"};
+_Static_assert((u32)EMIT_GPU_SUFFIXES == (u32)GPU_ORDER_PARTS, "a suffix for each part");
 
 typedef HS_VEC(emit_gpu_launch) launches;
 
@@ -49,11 +51,26 @@ static void add_launch(launches *l, gpu_order_part part, i64 grid, u64 number) {
       l, ((emit_gpu_launch){emit_gpu_suffixes[part], part, (u32)grid, GPU_ORDER_THREADS, number}));
 }
 
+static i64 blocks_for(i64 threads) { return (threads + GPU_ORDER_THREADS - 1) / GPU_ORDER_THREADS; }
+
+// Digit by digit, the low ones first, from one pair of buffers to the other.
+static void digit_launches(const gpu_order *o, launches *l) {
+  i64 tiles = o->rows * ((o->size + GPU_ORDER_TILE_OF_DIGITS - 1) / GPU_ORDER_TILE_OF_DIGITS);
+  add_launch(l, GPU_ORDER_KEYS, blocks_for(o->rows * o->size), 0);
+  for (u32 k = 0; k < o->digits; k++) {
+    u64 number = (u64)k * GPU_ORDER_BITS + (k & 1 ? GPU_ORDER_SHIFTS : 0);
+    add_launch(l, GPU_ORDER_COUNT, tiles, number);
+    add_launch(l, GPU_ORDER_SCAN, o->rows << GPU_ORDER_BITS, number);
+    add_launch(l, GPU_ORDER_MOVE, tiles, number);
+  }
+  add_launch(l, GPU_ORDER_GATHER, blocks_for(o->rows * o->size),
+             o->digits & 1 ? GPU_ORDER_SHIFTS : 0);
+}
+
 // Sorted tiles are merged two by two: the first pairs from both ends, then ever closer, the last of
 // them in tiles.
-static void order_launches(const nest *n, launches *l) {
-  gpu_order o = gpu_plan_order(n);
-  if (!o.rows) return;
+static void network_launches(const gpu_order *p, launches *l) {
+  gpu_order o = *p;
   i64 tiles =
       o.several ? o.rows * ((o.size + o.tile - 1) / o.tile) : (o.rows + o.each - 1) / o.each;
   u32 tile = gpu_order_log(o.tile), all = gpu_order_log(o.size);
@@ -61,10 +78,16 @@ static void order_launches(const nest *n, launches *l) {
   for (u32 s = tile + 1; o.several && s <= all; s++) {
     i64 pairs = (o.rows << (all - 1));
     for (u32 h = s; h-- > tile;)
-      add_launch(l, GPU_ORDER_STEP, (pairs + GPU_ORDER_THREADS - 1) / GPU_ORDER_THREADS,
-                 h | (u64)(h == s - 1) << 8);
+      add_launch(l, GPU_ORDER_STEP, blocks_for(pairs), h | (u64)(h == s - 1) << 8);
     add_launch(l, GPU_ORDER_TILE, tiles, 0);
   }
+}
+
+static void order_launches(const nest *n, launches *l) {
+  gpu_order o = gpu_plan_order(n);
+  if (!o.rows) return;
+  if (o.digits) digit_launches(&o, l);
+  else network_launches(&o, l);
   if (n->order->starts != NEST_NONE)
     add_launch(l, GPU_ORDER_STARTS, (n->order->limits + GPU_ORDER_THREADS) / GPU_ORDER_THREADS, 0);
 }

@@ -9,6 +9,8 @@
 // instead, which is refused where it would take minutes.
 #include "backends/emit/nest/lower.h"
 
+#include "core/analysis/sort_keys.h"
+
 enum { SHARED_UPDATES = 64 };
 static const double MOST_STEPS = 0x1p38;
 
@@ -136,12 +138,10 @@ static bool can_order(const lowering *l, const hlo_instr *i, const scatter *s, i
          elements(s->to) * (double)*updates > 1 << 14;
 }
 
-static u32 scratch_buf(nest *n, hlo_dtype t, i64 elements) {
-  nest_buf b = {
-      .dtype = t, .elements = elements, .arg = NEST_BUF_SCRATCH, .offset = n->scratch_bytes};
-  n->scratch_bytes += (elements * (i64)hlo_dtype_storage(t) + 255) / 256 * 256;
-  hs_vec_push(&n->bufs, b);
-  return (u32)n->bufs.n - 1;
+static nest_order *new_order(nest *n) {
+  nest_order *o = HS_NEW(n->a, nest_order);
+  o->counts = NEST_NONE;
+  return o;
 }
 
 // The computation of an order: placeholders for two elements, ACCs before ELEMs.
@@ -190,19 +190,28 @@ static bool order_updates(lowering *l, lower_frame *f, const hlo_instr *i, const
           nest_node_add(n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = number}));
   key = nest_op2(n, HLO_SHIFT_LEFT, HLO_U64, key, nest_const_f64(n, HLO_U64, 32));
   key = nest_op2(n, HLO_OR, HLO_U64, key, last);
-  nest_order *o = HS_NEW(n->a, nest_order);
+  nest_order *o = new_order(n);
   nest_val less;
   o->along = loop;
   o->stage.loops[o->stage.nloops++] = loop;
-  u32 keys = scratch_buf(n, HLO_U64, updates);
+  u32 keys = nest_scratch(n, HLO_U64, updates);
   hs_vec_push(&o->stage.stores, ((nest_store){keys, number, key}));
   placeholders(n, &o->less, 1, &key);
   (void)nest_compare(n, HLO_DIRECTION_LT, false, HLO_U64, (nest_val){o->less.acc[0], NEST_NONE},
                      (nest_val){o->less.elem[0], NEST_NONE}, &less);
   o->less.next[0] = less.re;
+  o->key = o->less;
+  o->key.next = hs_arena_zalloc(n->a, sizeof *o->key.next);
+  // those that go nowhere are one more place; equal ones lie in the order of their numbers already
+  u32 to =
+      nest_op2(n, HLO_SHIFT_RIGHT_LOGICAL, HLO_U64, o->less.acc[0], nest_const_f64(n, HLO_U64, 32));
+  to = nest_op2(n, HLO_MINIMUM, HLO_U32, nest_op1(n, HLO_CONVERT, HLO_U32, to),
+                u32_const(n, (u32)places));
+  o->key.next[0] = to;
+  while (o->key_bits < 32 && places >> o->key_bits) o->key_bits++;
   o->unique = true;
   o->places = NEST_NONE;
-  o->starts = scratch_buf(n, HLO_U32, places + 1);
+  o->starts = nest_scratch(n, HLO_U32, places + 1);
   o->limits = places;
   n->order = o;
   l->ordered = i;
@@ -363,6 +372,66 @@ static bool plain_compare(const hlo_computation *c) {
           hlo_attr_int(r, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_GT);
 }
 
+// The bits of a value as a number that grows with it.
+static u32 key_of(nest *n, u32 v, const hlo_sort_key *k) {
+  hlo_dtype t = n->nodes.v[v].dtype;
+  if (t == HLO_PRED) t = HLO_U8, v = nest_op1(n, HLO_CONVERT, HLO_U8, v);
+  int bits = hlo_dtype_bits(t);
+  hlo_dtype u = nest_uint_of(bits);
+  u64 sign = (u64)1 << (bits - 1);
+  u32 b = nest_bitcast(n, (nest_val){v, NEST_NONE}, t, u).re, top = nest_const_bits(n, u, &sign),
+      nan = NEST_NONE, none = nest_const_bits(n, u, &(u64){~(u64)0}), all = none;
+  nest_val out;
+  if (k->canonical) {
+    nest_val x = {v, NEST_NONE}, zero = {nest_const_f64(n, t, 0), NEST_NONE};
+    u64 first = (u64)(bits == 64     ? 0x7ff0000000000001ull
+                      : bits == 32   ? 0x7f800001ull
+                      : t == HLO_F16 ? 0x7c01ull
+                                     : 0x7f81ull);
+    (void)nest_compare(n, HLO_DIRECTION_EQ, false, t, x, zero, &out);
+    b = nest_select(n, u, out.re, nest_const_bits(n, u, &(u64){0}), b);
+    (void)nest_compare(n, HLO_DIRECTION_NE, false, t, x, x, &out);
+    nan = out.re;
+    b = nest_select(n, u, nan, nest_const_bits(n, u, &first), b);
+  }
+  if (hlo_dtype_is_float(t)) {
+    (void)nest_compare(n, HLO_DIRECTION_GE, false, u, (nest_val){b, NEST_NONE},
+                       (nest_val){top, NEST_NONE}, &out);
+    b = nest_op2(n, HLO_XOR, u, b, nest_select(n, u, out.re, all, top));
+  } else if (hlo_dtype_is_signed(t)) b = nest_op2(n, HLO_XOR, u, b, top);
+  if (k->descending) b = nest_op2(n, HLO_XOR, u, b, all);
+  return k->partial ? nest_select(n, u, nan, none, b) : b;  // NaN last in either direction
+}
+
+// The key of a sort's elements, where its comparator is known, and has one of 64 bits.
+static void add_key(nest *n, const hlo_instr *i, const nest_val *first, nest_order *o) {
+  hlo_sort_key keys[HLO_SORT_KEYS];
+  u32 nkeys = hlo_sort_keys(hlo_attr_comp(i, HLO_ATTR_TO_APPLY), keys), bits = 0;
+  for (u32 k = 0; k < nkeys; k++) {
+    hlo_dtype t = hlo_operand(i, keys[k].operand)->shape->dtype;
+    int own = t == HLO_PRED ? 8 : hlo_dtype_bits(t);
+    // where a NaN goes that is no first key's, `less` alone says
+    if (own < 8 || (keys[k].partial && (nkeys > 1 || keys[k].operand > 0))) return;
+    bits += (u32)own;
+  }
+  if (!nkeys || bits > 64) return;
+  hlo_dtype all = nest_uint_of((int)(bits > 32 ? 64 : 32));
+  u32 key = NEST_NONE;
+  for (u32 k = 0; k < nkeys; k++) {
+    u32 x = key_of(n, first[keys[k].operand].re, &keys[k]);
+    hlo_dtype t = n->nodes.v[x].dtype;
+    if (t != all) x = nest_op1(n, HLO_CONVERT, all, x);
+    if (key != NEST_NONE) {
+      u32 by = nest_const_f64(n, all, (double)hlo_dtype_bits(t));
+      key = nest_op2(n, HLO_OR, all, nest_op2(n, HLO_SHIFT_LEFT, all, key, by), x);
+    } else key = x;
+  }
+  o->key = o->less;
+  o->key.next = hs_arena_zalloc(n->a, sizeof *o->key.next);
+  o->key.next[0] = key;
+  o->key_bits = bits;
+}
+
 bool lower_sort(lowering *l, lower_frame *f, const hlo_instr *i) {
   nest *n = l->n;
   if (i->opcode != HLO_SORT) return false;
@@ -392,7 +461,7 @@ bool lower_sort(lowering *l, lower_frame *f, const hlo_instr *i) {
   }
   for (u32 k = 0; k < i->noperands; k++) lower_store(l, stage, k, idx, a[k]);
   if (s->dims[d] <= 1) return true;
-  nest_order *o = HS_NEW(n->a, nest_order);
+  nest_order *o = new_order(n);
   placeholders(n, &o->less, nvalues, values);
   for (u32 k = 0, at = 0; k < i->noperands; k++) {
     first[k] = (nest_val){o->less.acc[at], NEST_NONE};
@@ -405,9 +474,10 @@ bool lower_sort(lowering *l, lower_frame *f, const hlo_instr *i) {
   if (lower_failed(l)) return true;
   // a group of its own would stand inside of the comparison
   if (n->groups.n != groups) return (void)lower_refuse(l, i, "with a reduction"), true;
+  add_key(n, i, first, o);
   o->along = idx[d]->t[0].var;
   o->unique = i->noperands == 1 && hlo_dtype_is_integer(s->dtype) && plain_compare(c);
-  o->places = o->unique ? NEST_NONE : scratch_buf(n, HLO_U32, s->elements);
+  o->places = o->unique ? NEST_NONE : nest_scratch(n, HLO_U32, s->elements);
   o->starts = NEST_NONE;
   o->stage = n->stages.v[stage];
   n->stages.n--;  // its stores go with the order

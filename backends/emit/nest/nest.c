@@ -333,6 +333,14 @@ u32 nest_const_f64(nest *n, hlo_dtype t, double v) {
   return nest_const_bits(n, t, bits);
 }
 
+u32 nest_scratch(nest *n, hlo_dtype t, i64 elements) {
+  nest_buf b = {
+      .dtype = t, .elements = elements, .arg = NEST_BUF_SCRATCH, .offset = n->scratch_bytes};
+  n->scratch_bytes += (elements * (i64)hlo_dtype_storage(t) + 255) / 256 * 256;
+  hs_vec_push(&n->bufs, b);
+  return (u32)n->bufs.n - 1;
+}
+
 u32 nest_guard(nest *n, const nest_expr *e, i64 lo, i64 hi, u32 and_with) {
   i64 el, eh;
   nest_range(n, e, &el, &eh);

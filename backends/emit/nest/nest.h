@@ -170,12 +170,17 @@ typedef struct nest_order {
   nest_stage stage;  // over all elements; its stores say where each value of one goes
   u32 along;         // the loop (a variable) that numbers the elements of a row
   nest_group less;   // next[0]: whether the element of the ACCs comes before that of the ELEMs
+  nest_group key;    // next[0]: the unsigned number of the ACCs' element that elements are in the
+  u32 key_bits;      // order of, below 2^key_bits; 0: only `less` says it
   bool unique;       // no two elements are equal, or nobody can tell them apart
   u32 places;        // buffer in scratch: where each element was, u32; NEST_NONE when unique
   // Buffer of u32 in scratch: for 0 to `limits`, how many elements of the only row, of one u64
   // value, are below that number shifted left by 32; NEST_NONE: nobody asks.
   u32 starts;
   i64 limits;
+  // Buffers in scratch of a sort by digits (gpu/radix.c): keys and where their elements were, twice
+  // each; of each digit how many a tile has, and all. Numbers; NEST_NONE: it is no such sort.
+  u32 keys[2], from[2], counts, totals;
 } nest_order;
 
 // A result that is an operand with a part of it replaced: its buffer holds the operand's bytes
@@ -239,6 +244,8 @@ u32 nest_const_bits(nest *, hlo_dtype, const void *bits);  // one element as in 
 u32 nest_const_f64(nest *, hlo_dtype, double v);
 // lo <= e < hi and `and_with` (NEST_NONE: true); `and_with` itself where the bounds always hold.
 u32 nest_guard(nest *, const nest_expr *, i64 lo, i64 hi, u32 and_with);
+// A buffer of so many elements in the scratch block; its number.
+u32 nest_scratch(nest *, hlo_dtype, i64 elements);
 void nest_print(const nest *, hs_buf *);  // `dump schedule`
 
 // ---- values that may be complex (values.c) ------------------------------------------------------

@@ -510,6 +510,48 @@ static void sorts(void **state) {
   run_all();
 }
 
+// Long rows by the digits of their keys: floats with NaN and both zeros as the comparison says,
+// either direction, keys of several operands, updates of a scatter.
+static void digits(void **state) {
+  (void)state;
+#define KEYED(type, out, order, rest)                                                            \
+  "HloModule m\ng { a = " type "[] parameter(0)\n b = " type "[] parameter(1)\n"                 \
+  " x = s32[] parameter(2)\n y = s32[] parameter(3)\n" rest "ROOT c = pred[] compare" order      \
+  " }\nENTRY e { o = " type out " parameter(0)\n i = s32" out " iota(), iota_dimension=0\n"      \
+  " ROOT r = (" type out ", s32" out ") sort(o, i), dimensions={0}, is_stable=true, to_apply=g " \
+  "}\n"
+#define ONE(k)                                                                                \
+  " z" k " = f32[] constant(0)\n n" k " = f32[] constant(nan)\n e" k " = pred[] compare(" k   \
+  ", z" k "), direction=EQ\n s" k " = f32[] select(e" k ", z" k ", " k ")\n u" k              \
+  " = pred[] compare(" k ", " k "), direction=NE\n t" k " = f32[] select(u" k ", n" k ", s" k \
+  ")\n"
+  add(0, true, KEYED("bf16", "[10001]", "(a, b), direction=LT", ""));
+  add(0, true, KEYED("bf16", "[10001]", "(a, b), direction=GT", ""));
+  add(0, true, KEYED("f16", "[17000]", "(b, a), direction=LT, type=TOTALORDER", ""));
+  add(0, true, KEYED("s16", "[9000,2]", "(a, b), direction=GT", ""));
+  add(0, true, KEYED("u8", "[9000]", "(a, b), direction=LT", ""));
+  add(0, true, KEYED("f32", "[34000]", "(a, b), direction=LT", ""));
+  add(0, true,
+      KEYED("f32", "[34000]", "(ta, tb), direction=GT, type=TOTALORDER", ONE("a") ONE("b")));
+  add(0, true,
+      "HloModule m\ng { a = s8[] parameter(0)\n b = s8[] parameter(1)\n x = u16[] parameter(2)\n"
+      " y = u16[] parameter(3)\n l = pred[] compare(a, b), direction=GT\n"
+      " e = pred[] compare(a, b), direction=EQ\n m = pred[] compare(x, y), direction=LT\n"
+      " n = pred[] and(e, m)\n ROOT c = pred[] or(l, n) }\n"
+      "ENTRY e { o = s8[20000] parameter(0)\n i = u16[20000] parameter(1)\n"
+      " ROOT r = (s8[20000], u16[20000]) sort(o, i), dimensions={0}, is_stable=true, to_apply=g "
+      "}\n");
+  add(200, false,
+      "HloModule m\n" SUM "ENTRY e { t = f32[300] parameter(0)\n i = u16[20000,1] parameter(1)\n"
+      " u = f32[20000] parameter(2)\n k = u16[] constant(301)\n ks = u16[20000,1] broadcast(k), "
+      "dimensions={}\n j = u16[20000,1] remainder(i, ks)\n ROOT r = f32[300] scatter(t, j, u), "
+      "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+      "index_vector_dim=1, to_apply=add }\n");
+  run_all();
+  for (size_t k = 0; k + 1 < kernels.n; k++)
+    assert_string_equal(kernels.v[k]->before[0].suffix, "_keys");
+}
+
 // A comparison that is no order: some arrangement of the elements, all of them.
 static void no_order(void **state) {
   (void)state;
@@ -629,9 +671,9 @@ static void mathematics(void **state) {
 #define GPU(f) cmocka_unit_test_setup_teardown(f, begin, end)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      GPU(reductions), GPU(reducers),     GPU(norms),      GPU(transposes), GPU(moves_and_products),
-      GPU(squares),    GPU(convolutions), GPU(scatters),   GPU(sorts),      GPU(no_order),
-      GPU(prefixes),   GPU(pools),        GPU(mathematics)};
+      GPU(reductions), GPU(reducers),     GPU(norms),    GPU(transposes), GPU(moves_and_products),
+      GPU(squares),    GPU(convolutions), GPU(scatters), GPU(sorts),      GPU(digits),
+      GPU(no_order),   GPU(prefixes),     GPU(pools),    GPU(mathematics)};
   return cmocka_run_group_tests_name("gpu_run", tests, NULL, NULL);
 }
 
