@@ -299,8 +299,6 @@ static hs_status run_wide(const conv *c, void *const *bufs, char *scratch) {
 
 // ---- choosing -----------------------------------------------------------------------------------
 
-static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
-
 static void free_conv(void *state) {
   conv *c = state;
   cpu_conv_dnnl_free(c->dnnl);
@@ -354,14 +352,14 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
   c->filter_bytes = rows * c->OC * wide_size[w];
   if (c->tl != wide_dtype[w]) {
     c->at_l = at;
-    at += align64(c->nl * wide_size[w]);
+    at += cpu_align(c->nl * wide_size[w]);
   }
   if (c->to != wide_dtype[w]) {
     c->at_o = at;
-    at += align64(c->no * wide_size[w]);
+    at += cpu_align(c->no * wide_size[w]);
   }
   c->at_w = at;
-  at += align64(c->filter_bytes);
+  at += cpu_align(c->filter_bytes);
   out->scratch_bytes = at;
   return HS_GOOD;
 }

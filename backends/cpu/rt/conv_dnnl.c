@@ -36,8 +36,6 @@ struct conv_dnnl {
   piece v[MOST_PIECES];
 };
 
-static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
-
 static void free_piece(piece *p) {
   for (int k = 0; k < 3; k++) {
     if (p->re[k] && p->owns) dnnl_primitive_destroy(p->re[k]);
@@ -295,7 +293,7 @@ static bool make_piece(const conv *c, dnnl_data_type_t t, const piece *like, boo
     if (!ok || dnnl_memory_desc_equal(want, &d.m[k])) continue;
     ok = !dnnl_memory_create(&p->own[k], want, e, DNNL_MEMORY_NONE);
     p->own_at[k] = like && k == 1 && !own_filter ? like->own_at[k] : *scratch;
-    if (p->own_at[k] == *scratch) *scratch += align64((i64)dnnl_memory_desc_get_size(want));
+    if (p->own_at[k] == *scratch) *scratch += cpu_align((i64)dnnl_memory_desc_get_size(want));
     if (like) p->re[k] = like->re[k];
     else
       ok = ok && (k == result_index(c) ? reorder(want, &d.m[k], &p->re[k])
@@ -367,7 +365,7 @@ bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
     bool used[] = {x.tl != t, x.tr != t, x.to != t, needs_mirror(c)};
     for (int k = 0; k < 4; k++) {
       *offsets[k] = used[k] ? at : -1;
-      if (used[k]) at += align64(n[k] * e);
+      if (used[k]) at += cpu_align(n[k] * e);
     }
     x.dnnl = make_pieces(&x, narrow ? dnnl_bf16 : dnnl_f32, &at);
     if (!x.dnnl) continue;

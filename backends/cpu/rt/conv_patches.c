@@ -244,8 +244,6 @@ void cpu_conv_patches_free(conv_patches *t) {
 
 // ---- preparing ----------------------------------------------------------------------------------
 
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
-
 static bool prepare_product(const conv *c, const conv_patches *t, hlo_dtype type,
                             dot_compute compute, bool add, dot *d) {
   *d = (dot){.B = 1,
@@ -289,8 +287,8 @@ bool cpu_conv_patches_prepare(conv *c, hlo_dtype type, i64 *filter_rows) {
     cpu_conv_patches_free(t);
     return false;
   }
-  t->at_sums = align64((size_t)(POSITIONS * t->columns) * t->elem);
-  t->at_tiles = t->at_sums + align64((size_t)(POSITIONS * t->features) * t->elem);
+  t->at_sums = block_align((size_t)(POSITIONS * t->columns) * t->elem);
+  t->at_tiles = t->at_sums + block_align((size_t)(POSITIONS * t->features) * t->elem);
   t->bytes = t->at_tiles + cpu_dot_tiles_bytes(&t->set);
   c->patches = t;
   *filter_rows = t->runs * t->columns;

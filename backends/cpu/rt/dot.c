@@ -429,8 +429,6 @@ static void choose(dot *d, cpu_rt *out) {
   d->pack_c |= !cpu_dot_stored_as(d->tc, d->sum_type);
 }
 
-static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
-
 hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   dot *d = hs_calloc(1, sizeof *d);
   d->ta = hlo_operand(i, 0)->shape->dtype;
@@ -445,19 +443,19 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   i64 e = (i64)cpu_dot_compute_size(d->operand_type), at = 0;
   if (d->pack_a) {
     d->at_a = at;
-    at += align64(d->B * d->M * d->K * e);
+    at += cpu_align(d->B * d->M * d->K * e);
   }
   if (d->pack_b) {
     d->at_b = at;
-    at += align64(d->B * d->K * d->N * e);
+    at += cpu_align(d->B * d->K * d->N * e);
   }
   if (d->pack_c) {
     d->at_c = at;
-    at += align64(d->B * d->M * d->N * (i64)cpu_dot_compute_size(d->sum_type));
+    at += cpu_align(d->B * d->M * d->N * (i64)cpu_dot_compute_size(d->sum_type));
   }
   if (d->rows) {
     d->at_parts = at;
-    at += align64(cpu_dot_rows_prepare(d));
+    at += cpu_align(cpu_dot_rows_prepare(d));
   }
   out->scratch_bytes = at;
   return HS_GOOD;

@@ -498,8 +498,6 @@ static bool choose_kernel(const dot *d, dot_tiles *t) {
   return t->micro != NULL;
 }
 
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
-
 bool cpu_dot_tiles_prepare(dot *d) {
   dot_tiles x = {0}, *t = &x;
   if (!choose_kernel(d, t)) return false;
@@ -526,13 +524,14 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->direct_c = cpu_dot_stored_as(t->tc, d->sum_type) && (d->c.c == 1 || d->N == 1);
   HS_ASSERT(t->direct_c || !d->add);
   const i64 cols = round_up(t->cols, t->width), units = right_units(t, t->depth);
-  size_t at = t->direct_a ? 0 : align64((size_t)(round_up(t->rows, t->height) * units) * t->unit);
+  size_t at =
+      t->direct_a ? 0 : block_align((size_t)(round_up(t->rows, t->height) * units) * t->unit);
   t->at_b = at;
-  if (!t->direct_b) at += align64((size_t)(cols * units) * t->unit);
+  if (!t->direct_b) at += block_align((size_t)(cols * units) * t->unit);
   t->at_edge = at;
-  if (t->direct_b) at += align64((size_t)(t->width * units) * t->unit);
+  if (t->direct_b) at += block_align((size_t)(t->width * units) * t->unit);
   t->at_c = at;
-  if (!t->direct_c) at += align64((size_t)(t->rows * cols) * t->unit);
+  if (!t->direct_c) at += block_align((size_t)(t->rows * cols) * t->unit);
   t->bytes = at;
   d->tiles = hs_alloc(sizeof x);
   *d->tiles = x;

@@ -287,7 +287,6 @@ static bool plan_split(fft_split *s, const fft *f) {
 // ---- one line -----------------------------------------------------------------------------------
 
 static size_t number(const fft *f) { return f->wide ? 16 : 8; }  // bytes, complex
-static size_t align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
 // Of a group of `n` positions.
 static size_t lanes_memory(const fft *f, i64 n) {
@@ -424,7 +423,7 @@ static void lines_chunk(void *ctx, i64 chunk, u32 thread) {
 static void line_chunk(void *ctx, i64 line, u32 thread) {
   (void)thread;
   stage_job *j = ctx;
-  size_t numbers = align64((size_t)j->g->bytes);
+  size_t numbers = block_align((size_t)j->g->bytes);
   char *memory = cpu_par_memory(
       numbers + lanes_memory(j->f, HS_MAX(j->g->split.plan[0].n, j->g->split.plan[1].n)));
   if (!memory || !whole_line(j->f, j->g, j->src, j->dst, line, memory, memory + numbers))
@@ -525,7 +524,7 @@ static bool plan_stage(fft *f, fft_stage *g) {
   g->way = smooth ? FFT_SPLIT : FFT_CHIRP;
   g->m = smooth ? n : chirp_length(2 * n - 1, w, &g->split);
   g->shared = g->lines < FEW_LINES && g->m >= SHARED;
-  i64 line = (i64)align64((size_t)g->m * e);
+  i64 line = (i64)block_align((size_t)g->m * e);
   bool direct = smooth && g->kind == FFT_COMPLEX && g->inner == 1;
   g->at_a = direct ? 0 : line;
   g->at_b = direct ? 0 : 2 * line;
@@ -578,7 +577,7 @@ hs_status cpu_fft_prepare(const hlo_instr *i, cpu_rt *out) {
     return hs_fail(HS_E_NO_MEMORY, "no memory for the tables of a transform of %lld numbers",
                    (long long)o->elements);
   }
-  f->at_line = f->copies ? (i64)align64((size_t)block_leaf_bytes(s)) : 0;
+  f->at_line = f->copies ? (i64)block_align((size_t)block_leaf_bytes(s)) : 0;
   *out = (cpu_rt){.kind = "fft",
                   .state = f,
                   .run = run_fft,

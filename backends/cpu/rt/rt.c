@@ -89,8 +89,6 @@ void cpu_rt_free(cpu_rt *rt) {
   *rt = (cpu_rt){0};
 }
 
-static i64 align64(i64 n) { return (n + 63) & ~(i64)63; }
-
 hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
   *out = (cpu_rt){0};
   const cpu_rt_kind *kind = cpu_rt_find(i);
@@ -112,7 +110,7 @@ hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
     for (u32 j = 0, m = hlo_shape_leaves(hlo_operand(i, k)->shape); j < m; j++)
       w->shape[n++] = hlo_shape_leaf(hlo_operand(i, k)->shape, j);
   for (u32 j = 0; j < nout; j++) w->shape[n++] = hlo_shape_leaf(i->shape, j);
-  i64 scratch = align64(out->scratch_bytes);
+  i64 scratch = cpu_align(out->scratch_bytes);
   bool needed = false;
   for (u32 k = 0; k < n; k++) {
     bool plain = kind->any_layout || out->strided || !hlo_shape_is_array(w->shape[k]) ||
@@ -120,7 +118,7 @@ hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
     w->at[k] = plain ? -1 : scratch;
     if (!plain) {
       needed = true;
-      scratch += align64((i64)block_leaf_bytes(w->shape[k]));
+      scratch += cpu_align((i64)block_leaf_bytes(w->shape[k]));
     }
   }
   if (!needed) {

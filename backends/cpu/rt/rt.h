@@ -16,6 +16,10 @@
 // what a process can address. Larger programs are refused by name; below it no sum overflows.
 #define CPU_MAX_BYTES ((size_t)1 << 47)
 
+// Up to the next multiple of 64 bytes, at which every part of a kernel's scratch begins; of sizes
+// that are not signed: block_align.
+static inline i64 cpu_align(i64 bytes) { return (i64)block_align((size_t)bytes); }
+
 // ---- par.c --------------------------------------------------------------------------------------
 // Calls fn(ctx, chunk, thread) for every chunk, each once, on the threads set; returns when all are
 // done. The number of chunks must come from shapes, never from the number of threads.

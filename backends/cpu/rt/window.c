@@ -324,7 +324,7 @@ static char *own_memory(const windows *x, i64 elements, void **to) {
   size_t bytes = 0, offset[MOST];
   for (u32 k = 0; k < x->n; k++) {
     offset[k] = bytes;
-    bytes += ((size_t)elements * x->op.size[k] + 63) & ~(size_t)63;
+    bytes += block_align((size_t)elements * x->op.size[k]);
   }
   char *p = hs_try_alloc(bytes + 64);
   for (u32 k = 0; k < x->n && p; k++) to[k] = p + (-(uintptr_t)p & 63) + offset[k];
@@ -628,7 +628,7 @@ static void free_windows(void *state) {
 
 static i64 take(i64 *scratch, i64 bytes) {
   i64 at0 = *scratch;
-  *scratch += (bytes + 63) & ~(i64)63;
+  *scratch += cpu_align(bytes);
   return at0;
 }
 
