@@ -72,6 +72,9 @@ typedef struct backend_options {
   // cpu: where the kernels' code lies is appended to /tmp/perf-PID.map, PID the worker's, which
   // `perf report` reads names from
   bool perf_map;
+  // cpu: object code is taken from the context's folder on disk, and kept there. Not where the time
+  // of compiling is measured
+  bool keep_code;
 } backend_options;
 
 // One kernel (or library call, or loop) of a compiled module.
@@ -86,6 +89,7 @@ typedef struct backend_compiled {
   double compile_ms;  // wall, JIT and library set-up included
   double compile_cpu_ms;
   i64 compile_peak_bytes;
+  bool kept_code;  // no code was generated: a process before had done that
   u32 nkernels;
   const backend_kernel *kernels;
   // as allocated; -1: not known

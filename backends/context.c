@@ -1,9 +1,13 @@
 // context.c — a context: a worker for the cpu backend, one for devices, and what pjrt adds to it
 // (its hosts), behind an opaque pointer with a function that frees it, so that nothing here depends
 // on pjrt.
+#include <stdio.h>
+#include <sys/stat.h>
+
 #include "backends/block.h"
 #include "backends/context.h"
 #include "backends/ffi.h"
+#include "profiler/calibration.h"
 
 #define ROOM ((u64)2 << 30)  // of memory, for compiler and libraries
 
@@ -15,6 +19,7 @@ struct backend_context {
   bool warned;
   u64 mapped;
   block_kept arguments;
+  code_cache code;
   backend_hosts *hosts;
   void (*release_hosts)(backend_hosts *);
 };
@@ -54,6 +59,9 @@ bool backend_context_warning(backend_context *c, hs_buf *b) {
     hs_buf_printf(b, "%sthe sandbox refused the program: %s", b->n > from ? "; " : "",
                   hs_buf_cstr(&refused));
   hs_buf_free(&refused);
+  if (c->code.complaint) hs_buf_printf(b, "%s%s", b->n > from ? "; " : "", c->code.complaint);
+  hs_free(c->code.complaint);
+  c->code.complaint = NULL;
   return b->n > from;
 }
 
@@ -64,6 +72,7 @@ void backend_context_free(backend_context *c) {
   worker_free(c->w);
   worker_free(c->device);
   hs_free(c->exe);
+  hs_free(c->code.complaint);
   hs_free(c);
 }
 
@@ -77,6 +86,19 @@ worker *backend_context_device_worker(backend_context *c) {
 block_kept *backend_context_arguments(backend_context *c) { return &c->arguments; }
 
 u64 *backend_context_mapped(backend_context *c) { return &c->mapped; }
+
+code_cache *backend_context_code(backend_context *c) { return &c->code; }
+
+// A program that is built or installed anew is another one, whatever its version says.
+void backend_context_compiler(const backend_context *c, hs_buf *b) {
+  struct stat st = {0};
+  (void)stat(c->exe ? c->exe : "/proc/self/exe", &st);
+  hs_buf_printf(b, "%lld bytes, %lld.%09ld", (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+                st.st_mtim.tv_nsec);
+  char cpu[96];
+  prof_processor_name(cpu);
+  hs_buf_printf(b, ", %s", cpu);
+}
 
 u64 backend_context_next_id(backend_context *c) { return ++c->last_id; }
 

@@ -4,6 +4,7 @@
 #ifndef BACKEND_CONTEXT_H
 #define BACKEND_CONTEXT_H
 
+#include "backends/code_cache.h"
 #include "backends/worker.h"
 
 typedef struct backend_context backend_context;
@@ -19,7 +20,8 @@ void backend_context_free(backend_context *);
 // processes of plug-ins are never confined. See worker_confine.
 void backend_context_confine(backend_context *, sandbox_mode, double limit);
 // Appends what the sandbox refused to programs since the last call, and, once per context, what it
-// cannot refuse on this kernel; false when there is nothing to say.
+// cannot refuse on this kernel; what was wrong with code that is kept on disk. False when there is
+// nothing to say.
 bool backend_context_warning(backend_context *, hs_buf *);
 // The worker of the context; borrowed. Its first call starts it.
 worker *backend_context_worker(backend_context *);
@@ -30,6 +32,12 @@ worker *backend_context_device_worker(backend_context *);
 struct block_kept *backend_context_arguments(backend_context *);
 // The generation of that worker for which perf's map was begun (perf_map of the options); borrowed.
 u64 *backend_context_mapped(backend_context *);
+// Code that is kept on disk for programs of this context (backend_options.keep_code): off until its
+// owner turns it on; borrowed.
+code_cache *backend_context_code(backend_context *);
+// What of this machine decides about the code that its workers generate, in bytes for a key: their
+// program and the processor.
+void backend_context_compiler(const backend_context *, hs_buf *);
 // A new number for a program, unique within the context; never 0.
 u64 backend_context_next_id(backend_context *);
 // The place where pjrt keeps its hosts: NULL until pjrt sets it; `release` frees them with the

@@ -22,6 +22,8 @@ struct backend_exe {
   worker_shm constants;
   double deadline_s;
   bool perf_map;
+  bool keeps;  // code on disk, under this key
+  code_cache_key key;
   u32 nargs;
   const hlo_shape **arg_shape;  // per parameter, tuples whole; in ctx
   const hlo_shape *result;
@@ -108,8 +110,28 @@ static hs_status pack_constants(const hlo_module *m, hs_buf *req, worker_shm *sh
   return worker_shm_seal(shm);
 }
 
+// Of all that decides about the code: who makes it and for what processor, the request from where
+// it speaks of the module, the constants. Those enter by their hash: the worker compares what it
+// makes of them anyway, and they may be large.
+static void make_key(backend_exe *e, size_t from) {
+  hs_buf b = {0};
+  const worker_shm *data = &e->constants;
+  backend_context_compiler(e->context, &b);
+  wire_put_i64(&b, (i64)data->bytes);
+  for (u64 seed = 1; seed <= 2; seed++)
+    wire_put_i64(&b, data->bytes ? (i64)hs_hash_bytes(data->p, data->bytes, seed) : 0);
+  hs_sha256 h;
+  hs_sha256_begin(&h);
+  hs_sha256_put(&h, b.p, b.n);
+  hs_sha256_put(&h, e->request.p + from, e->request.n - from);
+  hs_sha256_end(&h, e->key);
+  hs_buf_free(&b);
+}
+
 static hs_status make_request(backend_exe *e, const hlo_module *m, const backend_options *o) {
   wire_put_i64(&e->request, (i64)e->id);
+  wire_put_u32(&e->request, e->keeps);
+  size_t from = e->request.n;
   wire_put_u32(&e->request, o->threads);
   wire_put_u32(&e->request, o->per_instruction);
   wire_put_u32(&e->request, o->plan_only);
@@ -123,11 +145,21 @@ static hs_status make_request(backend_exe *e, const hlo_module *m, const backend
   hlo_print_module(&text, m, &po);
   wire_put_str(&e->request, hs_buf_cstr(&text));
   hs_buf_free(&text);
-  return pack_constants(m, &e->request, &e->constants);
+  HS_TRY(pack_constants(m, &e->request, &e->constants));
+  if (e->keeps) make_key(e, from);
+  return HS_GOOD;
 }
 
 static hs_status damaged(void) {
   return hs_fail(HS_E_WORKER, "the worker's answer to a compile request is damaged");
+}
+
+// Whether code was taken, and the code to keep.
+static void read_code(backend_exe *e, wire_reader *r, const char *what) {
+  e->info.kept_code = wire_get_u32(r);
+  hs_str made = wire_get_bytes(r);
+  if (e->keeps && made.n && !r->bad)
+    code_cache_put(backend_context_code(e->context), e->key, what, made.p, made.n);
 }
 
 // Figures and kernels of a compile reply, checked: the worker may be damaged.
@@ -162,6 +194,7 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
     r->bad |= !(k[j].bytes >= 0 && k[j].bytes < INFINITY);
   }
   c->kernels = k;
+  if (!r->bad) read_code(e, r, m->name);
   r->bad |= !isfinite(c->compile_ms) || c->compile_ms < 0 || c->compile_peak_bytes < -1;
   r->bad |= !isfinite(c->compile_cpu_ms) || c->compile_cpu_ms < 0;
   return r->bad ? damaged() : HS_GOOD;
@@ -204,10 +237,30 @@ static hs_status write_perf_map(const backend_exe *e) {
   return s;
 }
 
+// The code that is kept for this program, in memory that the worker may read; without any, nothing.
+static hs_status kept_code(const backend_exe *e, worker_shm *out) {
+  char *p;
+  size_t n;
+  *out = (worker_shm){.fd = -1};
+  if (!e->keeps || !code_cache_get(backend_context_code(e->context), e->key, &p, &n))
+    return HS_GOOD;
+  hs_status s = worker_shm_new(n, out);
+  if (hs_ok(s)) memcpy(out->p, p, n);
+  if (hs_ok(s)) s = worker_shm_seal(out);
+  hs_free(p);
+  return s;
+}
+
 static hs_status send_compile(backend_exe *e, void **reply, size_t *n) {
   worker *w = worker_of(e);
-  HS_TRY(ended_by(e, worker_call(w, "compiling", e->client->compile, e->request.p, e->request.n,
-                                 &e->constants.fd, 1, e->deadline_s, reply, n)));
+  worker_shm code;
+  hs_status st = kept_code(e, &code);
+  int fds[2] = {e->constants.fd, code.fd};
+  if (hs_ok(st))
+    st = ended_by(e, worker_call(w, "compiling", e->client->compile, e->request.p, e->request.n,
+                                 fds, code.fd >= 0 ? 2 : 1, e->deadline_s, reply, n));
+  worker_shm_free(&code);
+  HS_TRY(st);
   e->generation = worker_generation(w);
   hs_status s = e->perf_map ? write_perf_map(e) : HS_GOOD;
   if (!hs_ok(s) && reply) {
@@ -244,6 +297,8 @@ hs_status cpu_client_compile(const cpu_client *client, const hlo_module *m,
   e->id = backend_context_next_id(e->context);
   e->constants.fd = -1;
   e->deadline_s = o->deadline_s;
+  e->keeps =
+      o->keep_code && !o->plan_only && !client->device && backend_context_code(e->context)->on;
   e->perf_map = o->perf_map && !o->plan_only && !client->device;
   e->nargs = m->entry->nparams;
   e->arg_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->nargs + 1);

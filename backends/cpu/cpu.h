@@ -205,6 +205,7 @@ typedef struct cpu_lower_options {
   bool keep_denormals;     // in code; the threads' mode is the runner's
   u32 threads;             // of the code generator
   const cpu_maker *maker;  // NULL: this backend's own code
+  emit_code *code;         // to take object code from, and to put it into; NULL: neither
 } cpu_lower_options;
 // Lowers, compiles, assigns buffers and allocates the areas: a program that is ready to run, freed
 // by cpu_program_free. The module must outlive it. E_UNSUPPORTED, E_LIMIT, E_NO_MEMORY, ...

@@ -623,6 +623,7 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
 #if HAVE_LLVM
   if (hs_ok(s) && !o->plan_only) {
     if (!p->away) cpu_make_regions(p);
+    emit_reuse(p->unit, o->code);
     s = emit_finish(p->unit, false, o->threads, NULL);
   }
 #endif

@@ -2,10 +2,11 @@
 // numbers given by the shell.
 //
 // A compile request carries the module's text with large constants elided; their bytes come in
-// shared memory, grouped by computation in list order. A run request carries the arguments' leaves
-// in one shared block, each 64-byte aligned; the results go back in another. Both are copied into
-// the program's own memory before the clock starts. Arguments that the shell keeps have a number:
-// they are copied once, and then only those that a run has overwritten.
+// shared memory, grouped by computation in list order. With it may come object code that a process
+// before made of the same module; the answer has the code that is to be kept. A run request carries
+// the arguments' leaves in one shared block, each 64-byte aligned; the results go back in another.
+// Both are copied into the program's own memory before the clock starts. Arguments that the shell
+// keeps have a number: they are copied once, and then only those that a run has overwritten.
 //
 // A program knows its kind (serve.h): the cpu's is at the end of this file, a device's beside its
 // runtime. Only the request to compile differs between them.
@@ -71,13 +72,14 @@ static hs_status load_constants(hlo_module *m, wire_reader *r, const serve_map *
   return r->bad ? hs_fail(HS_E_INTERNAL, "bad compile request") : HS_GOOD;
 }
 
-// A compile request without what a client puts before it: the program's number, threads, options
-// (u32: per_instruction, plan_only, one_device, no_contract, keep_denormals), the module's text,
-// its constants.
+// A compile request without what a client puts before it: the program's number, whether code is to
+// be kept, threads, options (u32: per_instruction, plan_only, one_device, no_contract,
+// keep_denormals), the module's text, its constants.
 typedef struct request {
   u64 id;
   u32 threads;
   cpu_lower_options options;
+  emit_code code;
   hlo_ctx *ctx;
   hlo_module *m;
   double cpu0;  // when it began: processor and wall clock
@@ -88,6 +90,7 @@ typedef struct request {
 // m and ctx.
 static hs_status read_request(wire_reader *r, const serve_map *constants, request *out) {
   *out = (request){.id = (u64)wire_get_i64(r)};
+  out->code.wanted = wire_get_u32(r);
   out->threads = wire_get_u32(r);
   cpu_lower_options *o = &out->options;
   o->per_instruction = wire_get_u32(r);
@@ -132,10 +135,12 @@ static void answer(const request *q, const served *s, hs_buf *reply) {
     wire_put_f64(reply, cost.flops);
     wire_put_f64(reply, cost.bytes_read + cost.bytes_written);
   }
+  wire_put_u32(reply, q->code.taken);
+  wire_put_bytes(reply, q->code.made.p, q->code.made.n);
 }
 
 static hs_status build(served *s, const void *options, wire_reader *r, const serve_map *constants,
-                       hs_buf *reply) {
+                       const serve_map *code, hs_buf *reply) {
   request q;
   hs_status st = read_request(r, constants, &q);
   s->id = q.id, s->threads = q.threads, s->ctx = q.ctx, s->m = q.m;
@@ -144,23 +149,31 @@ static hs_status build(served *s, const void *options, wire_reader *r, const ser
   worker_doing = "generating code";
   cpu_par_begin(s->threads);
   q.options.threads = cpu_par_threads();
+  q.options.code = &q.code;
+  q.code.given = code->p, q.code.n = code->n;
   st = s->kind->build(s, &q.options, options);
   cpu_par_end();
-  HS_TRY(st);
-  answer(&q, s, reply);
-  return HS_GOOD;
+  if (hs_ok(st)) answer(&q, s, reply);
+  hs_buf_free(&q.code.made);
+  return st;
 }
 
 hs_status serve_compile(const served_kind *kind, const void *options, wire_reader *r,
                         const int *fds, u32 nfds, hs_buf *reply) {
-  if (nfds != 1) return hs_fail(HS_E_INTERNAL, "compile request without constants");
-  serve_map constants = {0};
+  if (nfds < 1) return hs_fail(HS_E_INTERNAL, "compile request without constants");
+  serve_map constants = {0}, code = {0};
   HS_TRY(serve_map_fd(fds[0], false, &constants));
+  hs_status st = nfds > 1 ? serve_map_fd(fds[1], false, &code) : HS_GOOD;
+  if (!hs_ok(st)) {
+    serve_unmap(&constants);
+    return st;
+  }
   served *s = hs_calloc(1, sizeof *s);
   s->kind = kind;
   s->dispatch_ms = -1;
-  hs_status st = build(s, options, r, &constants, reply);
+  st = build(s, options, r, &constants, &code, reply);
   serve_unmap(&constants);
+  serve_unmap(&code);
   if (!hs_ok(st)) free_served(s);
   else hs_vec_push(&programs, s);
   return st;

@@ -11,6 +11,7 @@
 // masked lanes neither load nor store. Where guards change their value along the lane loop, the
 // loop is cut, so that each part has constant guards. Transposes run two loops in square tiles.
 #include "backends/emit/codegen.h"
+#include "backends/emit/unit.h"
 
 // ---- stages -------------------------------------------------------------------------------------
 hs_status cg_emit_stores(cg *c) {
@@ -253,7 +254,22 @@ void cg_function_attributes(LLVMContextRef ctx, LLVMValueRef fn, const emit_opti
                           LLVMCreateEnumAttribute(ctx, nounwind, 0));
 }
 
-static void begin_function(cg *c, const char *name) {
+// A constant array is a symbol, whose address the linker is told (jit.c): code without addresses of
+// this process can be kept for another one.
+static LLVMValueRef constant_array(cg *c, const char *body, size_t k) {
+  char symbol[EMIT_SYMBOL_BYTES];
+  emit_constant_symbol(body, k, symbol);
+  LLVMValueRef g = LLVMGetNamedGlobal(c->mod, symbol);
+  if (g) return g;
+  const nest_buf *b = &c->n->bufs.v[k];
+  u64 bytes = (u64)b->elements * hlo_dtype_storage(b->dtype);
+  g = LLVMAddGlobal(c->mod, LLVMArrayType2(c->i8, bytes), symbol);
+  LLVMSetGlobalConstant(g, true);
+  return g;
+}
+
+// body: the kernel's own name, of which `name` is the first or second phase
+static void begin_function(cg *c, const char *name, const char *body) {
   LLVMTypeRef params[3] = {c->ptr, c->i64, c->ptr};
   c->fn = LLVMAddFunction(c->mod, name,
                           LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false));
@@ -276,8 +292,7 @@ static void begin_function(cg *c, const char *name) {
   }
   for (size_t k = 0; k < c->n->bufs.n; k++) {
     const nest_buf *b = &c->n->bufs.v[k];
-    if (b->arg == NEST_BUF_CONST)
-      c->bufs[k] = LLVMConstIntToPtr(LLVMConstInt(c->i64, (u64)(uintptr_t)b->data, false), c->ptr);
+    if (b->arg == NEST_BUF_CONST) c->bufs[k] = constant_array(c, body, k);
     else if (b->arg == NEST_BUF_ROW)
       c->bufs[k] = cg_slot(c, LLVMArrayType2(cg_mem(c, b->dtype), (u64)b->elements));
     else if (b->arg == NEST_BUF_SCRATCH)
@@ -359,12 +374,12 @@ hs_status cg_kernel(LLVMContextRef ctx, LLVMModuleRef mod, nest *n, const char *
   c->vector_bytes = o->vector_bytes;
   c->contract = o->contract;
   c->keep_denormals = o->keep_denormals;
-  begin_function(c, name);
+  begin_function(c, name, name);
   hs_status s = emit_stages(c, n->stages.n, n->stages.v);
   if (hs_ok(s) && n->finish.n) {
     char *second = hs_format("%s_finish", name);
     cg_forget(c, 0, 0);
-    begin_function(c, second);
+    begin_function(c, second, name);
     hs_free(second);
     s = emit_stages(c, n->finish.n, n->finish.v);
   }

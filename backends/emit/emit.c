@@ -17,6 +17,7 @@ struct emit_unit {
   HS_VEC(emit_body *) bodies;
   HS_VEC(emit_region *) regions;
   emit_jit *jit;
+  emit_code *code;  // of the next emit_finish
 };
 
 static void no_work(void *const *bufs, i64 chunk, void *scratch) {
@@ -181,6 +182,8 @@ static void link_functions(emit_unit *u) {
   }
 }
 
+void emit_reuse(emit_unit *u, emit_code *code) { u->code = code; }
+
 hs_status emit_finish(emit_unit *u, bool all, u32 threads, double *out_ms) {
   u64 t0 = hs_now_ns();
   if (!u->jit) HS_TRY(emit_jit_new(&u->options, &u->jit));
@@ -193,7 +196,9 @@ hs_status emit_finish(emit_unit *u, bool all, u32 threads, double *out_ms) {
   for (size_t k = 0; k < u->regions.n; k++)
     if (!u->regions.v[k]->fn) regions[w.nregions++] = u->regions.v[k];
   w.bodies = bodies, w.regions = regions;
-  hs_status s = emit_jit_compile(u->jit, &w, threads);
+  w.known = u->bodies.v, w.nknown = (u32)u->bodies.n;
+  hs_status s = emit_jit_compile(u->jit, &w, threads, u->code);
+  u->code = NULL;
   hs_free(bodies);
   hs_free(regions);
   if (hs_ok(s)) link_functions(u);
@@ -214,7 +219,10 @@ hs_status emit_dump(emit_unit *u, const char *what, hs_buf *out) {
     }
     return HS_GOOD;
   }
-  const emit_work w = {(u32)u->bodies.n, (u32)u->regions.n, u->bodies.v, u->regions.v};
+  const emit_work w = {.nbodies = (u32)u->bodies.n,
+                       .nregions = (u32)u->regions.n,
+                       .bodies = u->bodies.v,
+                       .regions = u->regions.v};
   if (!strcmp(what, "llvm") || !strcmp(what, "asm"))
     return emit_jit_text(&u->options, &w, what[0] == 'a', out);
   return hs_fail(HS_E_USAGE, "no dump called '%s': llvm, asm or schedule", what);

@@ -68,6 +68,19 @@ hs_status emit_unit_new(const emit_options *, emit_unit **out);
 // Adds a kernel; equal kernels (same structure and shapes) share one function. *out stays valid
 // until emit_unit_free.
 hs_status emit_add(emit_unit *, const hlo_instr *, const emit_kernel **out);
+
+// Object code as a process before made it, for emit_finish to take instead of compiling. Each part
+// says what it is the code of, and what compiled it for which processor: what does not fit is not
+// taken.
+typedef struct emit_code {
+  const char *given;  // NULL: nothing
+  size_t n;
+  bool wanted;  // `made` is to be filled
+  hs_buf made;  // what to give the next time; empty when all of it was taken. The caller frees it
+  bool taken;   // nothing had to be compiled
+} emit_code;
+// What the next emit_finish is to take code from, and to put it into; NULL: neither.
+void emit_reuse(emit_unit *, emit_code *);
 // Compiles what was added, on `threads` threads; afterwards fn is set. Kernels that regions inline
 // (emit/region.h) get a function of their own only if `all`. The time is reported in milliseconds.
 hs_status emit_finish(emit_unit *, bool all, u32 threads, double *out_ms);

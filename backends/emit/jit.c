@@ -6,12 +6,18 @@
 // every LLVM version and needs no thread-safe contexts. The pass list is short because the code
 // generator writes clean code: hoisted, in SSA form, unrolled.
 //
+// Object code has no addresses of this process in it: constant arrays and functions of ours are
+// symbols, which the JIT is told (place_constants, place_helpers). So it can be kept for another
+// process (emit_code): the processor and LLVM's version, then for each module a digest of what
+// decides about its code, the sizes of its functions, and the object.
+//
 // LLVM ends the process where it cannot go on (a fatal error, an assertion, a crash). That is the
 // worker's process; before it ends, it says which kernels this thread was compiling.
 #include "backends/emit/unit.h"
 #include "backends/emit/codegen.h"
 #include "backends/emit/llvm/modules.h"
 
+#include <llvm-c/Core.h>
 #include <llvm-c/ErrorHandling.h>
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Object.h>
@@ -25,7 +31,9 @@
 #include <cpuid.h>
 #endif
 
+#include "backends/wire.h"
 #include "backends/worker.h"
+#include "core/base/sha256.h"
 
 #define KERNELS_PER_MODULE 8
 #define PASSES "function(early-cse,instcombine<no-verify-fixpoint>,early-cse)"
@@ -210,22 +218,158 @@ static void note_sizes(LLVMContextRef ctx, LLVMMemoryBufferRef object, u32 n,
 typedef struct job {
   const emit_options *options;
   const emit_work *w;
-  u32 per;  // regions first, each a module; then so many bodies to a module
+  u32 per;                 // regions first, each a module; then so many bodies to a module
+  u32 nmissing, *missing;  // modules without an object
   LLVMMemoryBufferRef *objects;
 } job;
 
-static hs_status compile_module(emit_llvm *c, void *arg, u32 k) {
+// What module k is made of: a region, or n bodies.
+typedef struct part {
+  emit_region *region;
+  u32 n;
+  emit_body *const *bodies;
+} part;
+
+static part part_of(const job *j, u32 k) {
+  if (k < j->w->nregions) return (part){j->w->regions[k], 0, j->w->bodies};
+  u32 from = (k - j->w->nregions) * j->per;
+  return (part){NULL, HS_MIN(j->per, j->w->nbodies - from), j->w->bodies + from};
+}
+
+static hs_status compile_module(emit_llvm *c, void *arg, u32 number) {
   job *j = arg;
   LLVMModuleRef m = NULL;
-  emit_region *region = k < j->w->nregions ? j->w->regions[k] : NULL;
-  u32 from = region ? 0 : (k - j->w->nregions) * j->per,
-      to = region ? 0 : HS_MIN(from + j->per, j->w->nbodies);
-  emit_body *const *bodies = j->w->bodies + from;
-  HS_TRY(build_module(c, j->options, to - from, bodies, region, &m));
+  u32 k = j->missing[number];
+  part x = part_of(j, k);
+  HS_TRY(build_module(c, j->options, x.n, x.bodies, x.region, &m));
   hs_status s = emit_llvm_code(c, m, LLVMObjectFile, &j->objects[k]);
-  if (hs_ok(s)) note_sizes(c->ctx, j->objects[k], to - from, bodies, region);
+  if (hs_ok(s)) note_sizes(c->ctx, j->objects[k], x.n, x.bodies, x.region);
   LLVMDisposeModule(m);
   return s;
+}
+
+// ---- object code that is kept -------------------------------------------------------------------
+static void put_compiler(hs_buf *b) {
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  hs_buf_printf(b, "LLVM %u.%u.%u, %s, %s", major, minor, patch, host_cpu, host_features);
+}
+
+static void digest_of(const job *j, u32 k, u8 out[HS_SHA256_BYTES]) {
+  hs_buf b = {0};
+  part x = part_of(j, k);
+  wire_put_u32(&b, j->options->vector_bytes);
+  wire_put_u32(&b, j->options->contract);
+  if (x.region) emit_region_identity(x.region, &b);
+  for (u32 n = 0; n < x.n; n++) emit_body_identity(x.bodies[n], &b);
+  hs_sha256 h;
+  hs_sha256_begin(&h);
+  hs_sha256_put(&h, b.p, b.n);
+  hs_sha256_end(&h, out);
+  hs_buf_free(&b);
+}
+
+// The sizes of functions of a part, in a fixed order: put, or taken.
+static void put_sizes(hs_buf *b, const part *x) {
+  if (x->region) wire_put_i64(b, (i64)x->region->fn_bytes);
+  for (u32 n = 0; n < x->n; n++) {
+    wire_put_i64(b, (i64)x->bodies[n]->fn_bytes);
+    wire_put_i64(b, (i64)x->bodies[n]->finish_bytes);
+  }
+}
+
+static void take_sizes(wire_reader *r, const part *x) {
+  if (x->region) x->region->fn_bytes = (size_t)wire_get_i64(r);
+  for (u32 n = 0; n < x->n; n++) {
+    x->bodies[n]->fn_bytes = (size_t)wire_get_i64(r);
+    x->bodies[n]->finish_bytes = (size_t)wire_get_i64(r);
+  }
+}
+
+// Objects of the modules for which `code` has them; the rest is missing.
+static void take_objects(job *j, u32 n, const emit_code *code) {
+  wire_reader r = {code->given, code->n, false};
+  hs_buf here = {0};
+  put_compiler(&here);
+  hs_str by = wire_get_str(&r);
+  bool fits = by.n == here.n && !memcmp(by.p, here.p, by.n) && wire_get_u32(&r) == n;
+  hs_buf_free(&here);
+  for (u32 k = 0; k < n && fits && !r.bad; k++) {
+    u8 mine[HS_SHA256_BYTES];
+    digest_of(j, k, mine);
+    hs_str is = wire_get_bytes(&r), sizes = wire_get_bytes(&r), object = wire_get_bytes(&r);
+    if (r.bad || is.n != sizeof mine || memcmp(is.p, mine, is.n) != 0 || !object.n) continue;
+    part x = part_of(j, k);
+    wire_reader s = {sizes.p, sizes.n, false};
+    take_sizes(&s, &x);
+    j->objects[k] = LLVMCreateMemoryBufferWithMemoryRangeCopy(object.p, object.n, "kept");
+  }
+}
+
+static void keep_objects(const job *j, u32 n, hs_buf *out) {
+  hs_buf here = {0};
+  put_compiler(&here);
+  wire_put_bytes(out, here.p, here.n);
+  wire_put_u32(out, n);
+  for (u32 k = 0; k < n; k++) {
+    u8 digest[HS_SHA256_BYTES];
+    digest_of(j, k, digest);
+    wire_put_bytes(out, digest, sizeof digest);
+    part x = part_of(j, k);
+    here.n = 0;
+    put_sizes(&here, &x);
+    wire_put_bytes(out, here.p, here.n);
+    wire_put_bytes(out, LLVMGetBufferStart(j->objects[k]), LLVMGetBufferSize(j->objects[k]));
+  }
+  hs_buf_free(&here);
+}
+
+// ---- linking ------------------------------------------------------------------------------------
+// Symbols of absolute addresses, gathered and told to the JIT at once.
+typedef struct symbols {
+  LLVMOrcLLJITRef jit;
+  HS_VEC(LLVMOrcCSymbolMapPair) v;
+} symbols;
+
+static void add_symbol(void *arg, const char *name, u64 address) {
+  symbols *s = arg;
+  LLVMOrcCSymbolMapPair p = {
+      .Name = LLVMOrcLLJITMangleAndIntern(s->jit, name),
+      .Sym = {.Address = address, .Flags = {.GenericFlags = LLVMJITSymbolGenericFlagsExported}}};
+  hs_vec_push(&s->v, p);
+}
+
+static hs_status define_symbols(symbols *s) {
+  hs_status st = HS_GOOD;
+  if (s->v.n)
+    st = emit_llvm_failed("naming addresses",
+                          LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(s->jit),
+                                                LLVMOrcAbsoluteSymbols(s->v.v, s->v.n)));
+  hs_vec_free(&s->v);
+  return st;
+}
+
+static hs_status place_helpers(LLVMOrcLLJITRef jit) {
+  symbols s = {.jit = jit};
+  emit_each_helper(add_symbol, &s);
+  return define_symbols(&s);
+}
+
+// Where the constant arrays of all bodies lie that the JIT has not been told of.
+static hs_status place_constants(const emit_jit *jit, const emit_work *w) {
+  symbols s = {.jit = jit->jit};
+  for (u32 k = 0; k < w->nknown; k++) {
+    emit_body *b = w->known[k];
+    if (b->placed) continue;
+    b->placed = true;
+    for (size_t j = 0; j < b->n->bufs.n; j++) {
+      char name[EMIT_SYMBOL_BYTES];
+      if (b->n->bufs.v[j].arg != NEST_BUF_CONST) continue;
+      emit_constant_symbol(b->name, j, name);
+      add_symbol(&s, name, (u64)(uintptr_t)b->n->bufs.v[j].data);
+    }
+  }
+  return define_symbols(&s);
 }
 
 static hs_status look_up(const emit_jit *jit, const char *name, LLVMOrcExecutorAddress *at) {
@@ -253,15 +397,31 @@ static hs_status look_up_all(const emit_jit *jit, const emit_work *w) {
   return HS_GOOD;
 }
 
-hs_status emit_jit_compile(emit_jit *jit, const emit_work *w, u32 threads) {
+// Objects of all n modules: taken from `code`, or compiled; all of them are put into it then.
+static hs_status make_objects(job *j, u32 n, u32 threads, emit_code *code) {
+  if (code && code->given) take_objects(j, n, code);
+  j->missing = hs_alloc(n * sizeof *j->missing);
+  for (u32 k = 0; k < n; k++)
+    if (!j->objects[k]) j->missing[j->nmissing++] = k;
+  hs_status s = HS_GOOD;
+  if (j->nmissing)
+    s = emit_llvm_run(&(emit_llvm_work){j->nmissing, target_machine, NULL, compile_module, j},
+                      threads);
+  if (code) code->taken = j->nmissing == 0;
+  if (hs_ok(s) && code && code->wanted && j->nmissing) keep_objects(j, n, &code->made);
+  hs_free(j->missing);
+  return s;
+}
+
+hs_status emit_jit_compile(emit_jit *jit, const emit_work *w, u32 threads, emit_code *code) {
   if (w->nbodies + w->nregions == 0) return HS_GOOD;
   threads = HS_MAX(threads, 1);
   job j = {.options = &jit->options, .w = w};
   j.per = HS_MAX(HS_MIN(KERNELS_PER_MODULE, (w->nbodies + threads - 1) / threads), 1);
   u32 n = w->nregions + (w->nbodies + j.per - 1) / j.per;
   j.objects = hs_calloc(n, sizeof *j.objects);
-  hs_status s =
-      emit_llvm_run(&(emit_llvm_work){n, target_machine, NULL, compile_module, &j}, threads);
+  hs_status s = make_objects(&j, n, threads, code);
+  if (hs_ok(s)) s = place_constants(jit, w);
   LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(jit->jit);
   for (u32 k = 0; k < n; k++) {  // the JIT takes them over
     if (hs_ok(s))
@@ -308,11 +468,12 @@ hs_status emit_jit_new(const emit_options *o, emit_jit **out) {
   hs_status s =
       emit_llvm_failed("process symbols", LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
                                               &g, LLVMOrcLLJITGetGlobalPrefix(j), NULL, NULL));
+  if (hs_ok(s)) LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(j), g);
+  if (hs_ok(s)) s = place_helpers(j);
   if (!hs_ok(s)) {
     (void)LLVMOrcDisposeLLJIT(j);
     return s;
   }
-  LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(j), g);
   *out = hs_calloc(1, sizeof **out);
   (*out)->jit = j;
   (*out)->options = *o;

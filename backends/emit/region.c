@@ -10,8 +10,6 @@
 #include "backends/emit/codegen.h"
 #include "backends/emit/unit.h"
 
-enum { KNOWN_BYTES = 256 };  // constants up to here are written into the code
-
 typedef struct region_cg {
   LLVMContextRef ctx;
   LLVMModuleRef mod;
@@ -66,7 +64,7 @@ static LLVMValueRef memory_of(region_cg *c, u32 k) {
 
 static LLVMValueRef first_pointer(region_cg *c, u32 k) {
   const emit_slot *s = &c->r->slots[k];
-  if (s->data && s->bytes && s->bytes <= KNOWN_BYTES) return known(c, s);
+  if (s->data && s->bytes && s->bytes <= EMIT_KNOWN_BYTES) return known(c, s);
   LLVMBasicBlockRef here = at_entry(c);
   LLVMValueRef p;
   p = s->local && !s->in ? NULL : memory_of(c, k);

@@ -1,9 +1,12 @@
-// serial.c — a nest as bytes: two kernels with equal bytes are the same function.
+// serial.c — a nest as bytes: two kernels with equal bytes are the same function; and a region as
+// bytes, so that code which was made before can be told to be its code.
 //
 // Constant data enters by two hashes of its content, everything else in full. Variables are
 // numbered in the order in which they are visited, because split and merged loops leave unused ones
 // behind.
 #include "backends/emit/unit.h"
+
+#include <stdio.h>
 
 static void put(hs_buf *b, const void *p, size_t n) { hs_buf_put(b, p, n); }
 static void put_u(hs_buf *b, u64 v) { put(b, &v, sizeof v); }
@@ -125,4 +128,49 @@ void nest_serialize(const nest *n, hs_buf *b) {
   put_u(b, n->finish.n);
   for (size_t i = 0; i < n->finish.n; i++) put_stage(b, &m, &n->finish.v[i]);
   hs_free(m.no);
+}
+
+// ---- what code is the code of -------------------------------------------------------------------
+void emit_constant_symbol(const char *body, size_t k, char out[EMIT_SYMBOL_BYTES]) {
+  (void)snprintf(out, EMIT_SYMBOL_BYTES, "%s.c%zu", body, k);
+}
+
+static void put_text(hs_buf *b, const char *s) { put(b, s, strlen(s) + 1); }
+
+void emit_body_identity(const emit_body *x, hs_buf *b) {
+  put_text(b, x->name);
+  put_u(b, x->key.n);
+  put(b, x->key.p, x->key.n);
+}
+
+static void put_ops(hs_buf *b, const emit_ops *ops) {
+  put_u(b, ops->n);
+  for (size_t k = 0; k < ops->n; k++) {
+    const emit_op *o = &ops->v[k];
+    put_u(b, o->kind);
+    put_u(b, o->kernel != NULL), put_u(b, o->inlined);
+    if (o->kernel) put_u(b, (u64)o->kernel->chunks), put_u(b, (u64)o->kernel->finish_chunks);
+    if (o->kernel && o->kernel->body) emit_body_identity(o->kernel->body, b);
+    put_u(b, o->nin), put_u(b, o->n);
+    for (u32 j = 0; j < o->n; j++) put_u(b, o->slots[j]);
+    put_u(b, o->scratch), put_u(b, o->number);
+    put_u(b, o->to), put_u(b, o->from), put_u(b, o->bytes);
+    put_u(b, o->pred), put_u(b, o->predicate);
+    put_u(b, o->nblocks);
+    for (u32 j = 0; j < o->nblocks; j++) put_ops(b, &o->blocks[j]);
+  }
+}
+
+void emit_region_identity(const emit_region *r, hs_buf *b) {
+  put_text(b, r->name);
+  put_u(b, r->nslots);
+  for (u32 k = 0; k < r->nslots; k++) {
+    const emit_slot *s = &r->slots[k];
+    put_u(b, s->bytes), put_u(b, s->local), put_u(b, s->in), put_u(b, s->out);
+    put_u(b, s->exchanged);
+    bool known = s->data && s->bytes <= EMIT_KNOWN_BYTES;
+    put_u(b, known);
+    if (known) put(b, s->data, s->bytes);
+  }
+  put_ops(b, &r->ops);
 }

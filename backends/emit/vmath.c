@@ -11,6 +11,7 @@
 #include "backends/emit/unit.h"
 
 #include <math.h>
+#include <stdio.h>
 
 typedef LLVMValueRef val;
 #define B (c->b)
@@ -108,19 +109,34 @@ static const struct {
     {HLO_ATAN2, h_atan2_f32, h_atan2_f64}, {HLO_REMAINDER, h_fmod_f32, h_fmod_f64},
 };
 
+// "hlosh.exponential.f32"
+static void helper_symbol(size_t i, bool d, char out[EMIT_SYMBOL_BYTES]) {
+  (void)snprintf(out, EMIT_SYMBOL_BYTES, "hlosh.%s.%s", hlo_op_text(helpers[i].op),
+                 d ? "f64" : "f32");
+}
+
+void emit_each_helper(void (*with)(void *arg, const char *symbol, u64 address), void *arg) {
+  char symbol[EMIT_SYMBOL_BYTES];
+  for (size_t i = 0; i < HS_COUNT(helpers); i++) {
+    helper_symbol(i, false, symbol);
+    with(arg, symbol, (u64)(uintptr_t)helpers[i].f32);
+    helper_symbol(i, true, symbol);
+    with(arg, symbol, (u64)(uintptr_t)helpers[i].f64);
+  }
+}
+
 static val call_helper(cg *c, hlo_opcode op, val x, val y) {
   if (c->target->math) return c->target->math(c, op, x, y);
-  bool d = is_double(c, x);
-  u64 fn = 0;
-  for (size_t i = 0; i < HS_COUNT(helpers); i++)
-    if (helpers[i].op == op)
-      fn = d ? (u64)(uintptr_t)helpers[i].f64 : (u64)(uintptr_t)helpers[i].f32;
-  if (!fn) return NULL;
+  size_t h = 0;
+  while (h < HS_COUNT(helpers) && helpers[h].op != op) h++;
+  if (h == HS_COUNT(helpers)) return NULL;
+  char symbol[EMIT_SYMBOL_BYTES];
+  helper_symbol(h, is_double(c, x), symbol);
   LLVMTypeRef t = LLVMTypeOf(x), params[3] = {c->ptr, c->ptr, c->i64};
   LLVMTypeRef ft = LLVMFunctionType(LLVMVoidTypeInContext(c->ctx), params, 3, false);
   i64 n = cg_is_vector(t) ? (i64)LLVMGetVectorSize(t) : 1;
-  val px = cg_slot(c, t), py = y ? cg_slot(c, t) : px,
-      f = LLVMConstIntToPtr(LLVMConstInt(c->i64, fn, false), c->ptr);
+  val px = cg_slot(c, t), py = y ? cg_slot(c, t) : px, f = LLVMGetNamedFunction(c->mod, symbol);
+  if (!f) f = LLVMAddFunction(c->mod, symbol, ft);
   LLVMSetAlignment(LLVMBuildStore(B, x, px), 8);
   if (y) LLVMSetAlignment(LLVMBuildStore(B, y, py), 8);
   (void)LLVMBuildCall2(B, ft, f, (val[]){px, py, LLVMConstInt(c->i64, (u64)n, false)}, 3, "");

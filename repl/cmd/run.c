@@ -91,6 +91,7 @@ hs_status cmd_compile(repl_cmd *c) {
   repl_json_str(c->doc, "backend", x->be->name);
   repl_json_num(c->doc, "compile_ms", k->compile_ms);
   repl_json_num(c->doc, "compile_cpu_ms", k->compile_cpu_ms);
+  repl_json_bool(c->doc, "kept_code", k->kept_code);
   repl_json_int(c->doc, "kernels", k->nkernels);
   repl_json_int(c->doc, "fallbacks", k->fallbacks);
   json_size(c->doc, "argument_bytes", k->argument_bytes);
@@ -114,6 +115,7 @@ hs_status cmd_compile(repl_cmd *c) {
              x->be->name, k->nkernels, k->compile_ms, repl_bytes(a, (double)k->argument_bytes),
              repl_bytes(o, (double)k->output_bytes), repl_bytes(t, (double)k->temp_bytes),
              repl_bytes(p, (double)k->peak_bytes));
+  if (k->kept_code) repl_say(c->out, "its code was kept on disk (cache)\n");
   if (k->fallbacks)
     repl_say(c->out, "%u instruction%s run %s\n", k->fallbacks, k->fallbacks == 1 ? " is" : "s are",
              repl_falls_back_to(x->be));
@@ -282,7 +284,8 @@ hs_status cmd_time(repl_cmd *c) {
     repl_say(c->out, "measured on %s: median %s +- %s  p10 %s  p90 %s  %u runs\n", x->be->name,
              repl_time(a, st.median * 1e-3), repl_time(b, st.interval * 1e-3),
              repl_time(d, st.p10 * 1e-3), repl_time(e, st.p90 * 1e-3), st.n);
-    repl_say(c->out, "compile %.1f ms, first run %s\n", k->compile_ms,
+    repl_say(c->out, "compile %.1f ms%s, first run %s\n", k->compile_ms,
+             k->kept_code ? " (its code was kept on disk)" : "",
              repl_time(a, r.timing.first_ms * 1e-3));
   }
   if (backend_has(x->be, BACKEND_XLA)) repl_say_plugin_line(c, x->be, x->exe);
@@ -296,6 +299,7 @@ hs_status cmd_time(repl_cmd *c) {
   repl_json_num(c->doc, "interval_ms", st.interval);
   repl_json_int(c->doc, "runs", st.n);
   repl_json_num(c->doc, "compile_ms", k->compile_ms);
+  repl_json_bool(c->doc, "kept_code", k->kept_code);
   repl_json_num(c->doc, "first_run_ms", r.timing.first_ms);
   if (r.timing.dispatch_ms >= 0) repl_json_num(c->doc, "dispatch_ms", r.timing.dispatch_ms);
   else repl_json_null(c->doc, "dispatch_ms");

@@ -166,6 +166,7 @@ hs_status repl_compiled(repl_cmd *c, const backend *be, bool per_instruction, bo
   backend_options o = repl_backend_options(c->s);
   o.per_instruction = per_instruction;
   o.backend_only = codegen != NULL;
+  o.keep_code = c->s->set.cache;
   HS_TRY(compiled(c, be, &o, insist, &c->mod->exe));
   *out = &c->mod->exe;
   return HS_GOOD;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "repl/shell/settings.h"
 #include "repl/shell/target.h"
 
 hs_interrupt repl_interrupt;
@@ -24,7 +25,10 @@ repl_session *repl_session_new(const repl_command *commands, u32 ncommands) {
                            .metadata = true,
                            .backend_config = true,
                            .show_fusions = true,
-                           .pager = true};
+                           .pager = true,
+                           .cache = true,
+                           .cache_size = CODE_CACHE_DEFAULT_BYTES};
+  repl_apply_cache(s);
   s->be = backend_find("cpu");
   if (s->be) {
     hs_status usable = s->be->probe();

@@ -141,6 +141,8 @@ typedef struct repl_settings {
   double memory_limit;  // bytes that the session or a run may use; 0: what the machine has
   double load_limit;    // bytes of one file, unpacked; 0: hs_load_limit_default
   sandbox_mode sandbox;
+  bool cache;         // code on disk
+  double cache_size;  // bytes
   backend_libraries gpu_libraries;
   char gpu_driver[240];  // path of the CUDA driver's library; "": the installed one
   char capture[120];     // instructions whose values every run keeps; "": none

@@ -65,6 +65,10 @@ static const setting settings[] = {
            "bytes that the session or a run may use (8G, 12Gi); 0: what the machine has"),
     NUMBER("load_limit", SET_NUMBER, load_limit, 0, 1e18,
            "bytes of a file, unpacked (8G, 12Gi); 0: a quarter of the memory, at most 4 GB"),
+    SWITCH("cache", cache,
+           "compiled code is kept on disk for the next time (not where compiling is measured)"),
+    NUMBER("cache_size", SET_NUMBER, cache_size, 0, 1e15,
+           "bytes of code that is kept on disk (256Mi); what was used longest ago goes first"),
     WORD("sandbox", sandbox, "auto|on|off",
          "programs may only compute: auto (as far as the kernel can), on (or not at all), off"),
     TEXT("capture", capture,
@@ -177,12 +181,19 @@ hs_status repl_setting_find(const char *name, u32 *out) {
   return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "set lists them");
 }
 
+void repl_apply_cache(repl_session *s) {
+  code_cache *code = backend_context_code(s->backends);
+  code->on = s->set.cache;
+  code->limit = s->set.cache_size;
+}
+
 hs_status repl_set(repl_session *s, const char *name, const char *value) {
   u32 k;
   HS_TRY(repl_setting_find(name, &k));
   HS_TRY(store(s, &settings[k], value));
   hlo_ctx_set_load_limit(s->ctx, (size_t)s->set.load_limit);
   backend_context_confine(s->backends, s->set.sandbox, s->set.memory_limit);
+  repl_apply_cache(s);
   if (settings[k].at == AT(memory_limit))
     hs_memory_limit(s->set.memory_limit > 0 ? (size_t)s->set.memory_limit : hs_memory_machine());
   return HS_GOOD;

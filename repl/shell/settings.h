@@ -20,5 +20,7 @@ void repl_setting_text(const repl_session *, u32 k, char out[40]);
 // `set NAME VALUE`. E_USAGE for an unknown name or a value out of bounds, E_LIMIT for one that is
 // too long; nothing changes then.
 hs_status repl_set(repl_session *, const char *name, const char *value);
+// Tells the backends what the settings say about code that is kept on disk.
+void repl_apply_cache(repl_session *);
 
 #endif

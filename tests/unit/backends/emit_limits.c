@@ -135,7 +135,7 @@ static void failing_kernels_leak_nothing(void **state) {
   for (size_t k = 0; k < b.n->nodes.n; k++)
     if (b.n->nodes.v[k].op == HLO_EXP) b.n->nodes.v[k].op = HLO_CHOLESKY;
   assert_true(hs_ok(emit_jit_new(&o, &jit)));
-  hs_status s = emit_jit_compile(jit, &(emit_work){.nbodies = 1, .bodies = bodies}, 1);
+  hs_status s = emit_jit_compile(jit, &(emit_work){.nbodies = 1, .bodies = bodies}, 1, NULL);
   assert_false(hs_ok(s));
   assert_int_equal(s.err->code, HS_E_UNSUPPORTED);
   hs_status_drop(s);
