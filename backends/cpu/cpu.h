@@ -237,6 +237,9 @@ bool cpu_lowers(const hlo_instr *, hs_buf *why);
 bool cpu_instr_is_alias(const hlo_instr *);
 
 hs_status cpu_exec_prepare(cpu_program *);  // allocates the areas; E_NO_MEMORY
+void cpu_exec_free(cpu_program *);          // the areas
+// From now on this process keeps memory of programs that are freed, up to 256 MiB, for the next.
+void cpu_exec_keep_memory(void);
 // Gives the pages of the areas back: the next run gets others, of zeros.
 void cpu_exec_renew(const cpu_program *);
 // What an area of so many bytes takes: large ones are whole huge pages.

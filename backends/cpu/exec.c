@@ -2,8 +2,9 @@
 // (except where a step is called, see called.c).
 //
 // Three areas of memory live as long as the program: arguments, results, temporaries, each one
-// mapping with huge pages where the system has them. Pointers of a step are looked up once, except
-// in programs whose loops exchange buffers.
+// mapping with huge pages where the system has them. In a worker what a program leaves is the next
+// one's: the first run of a small program is mostly page faults otherwise. Pointers of a step are
+// looked up once, except in programs whose loops exchange buffers.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -18,16 +19,90 @@ size_t cpu_mapped_bytes(size_t bytes) {
   return n > huge ? (n + huge - 1) & ~(huge - 1) : n;
 }
 
+// ---- memory of programs that are gone -----------------------------------------------------------
+// Kept are mappings of up to a quarter of all that is kept; those go first that came first.
+enum { SPARE_LEAST = 64 << 10, SPARE_BYTES = 256 << 20, MOST_SPARES = 16 };
+static struct {
+  bool on;
+  u32 n;
+  size_t bytes;
+  struct {
+    void *at;
+    size_t bytes;
+  } v[MOST_SPARES];
+} spares;  // the worker's own state
+
+void cpu_exec_keep_memory(void) { spares.on = true; }
+
+static void *remove_spare(u32 k, size_t *bytes) {
+  void *at = spares.v[k].at;
+  *bytes = spares.v[k].bytes;
+  spares.bytes -= *bytes;
+  spares.n--;
+  memmove(spares.v + k, spares.v + k + 1, (spares.n - k) * sizeof *spares.v);
+  return at;
+}
+
+static void drop_spare(u32 k) {
+  size_t bytes;
+  void *at = remove_spare(k, &bytes);
+  (void)munmap(at, bytes);
+}
+
+// The smallest that is large enough, cut to n bytes; NULL when none is, or only twice as large ones.
+static void *take_spare(size_t n) {
+  u32 best = spares.n;
+  for (u32 k = 0; k < spares.n; k++)
+    if (spares.v[k].bytes >= n && spares.v[k].bytes <= 2 * n &&
+        (best == spares.n || spares.v[k].bytes < spares.v[best].bytes))
+      best = k;
+  if (best == spares.n) return NULL;
+  size_t bytes;
+  char *at = remove_spare(best, &bytes);
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), used = (n + page - 1) & ~(page - 1);
+  if (bytes > used) (void)munmap(at + used, bytes - used);
+  return at;
+}
+
+static void leave_area(void *at, size_t bytes) {
+  if (!spares.on || bytes < SPARE_LEAST || bytes > SPARE_BYTES / 4) {
+    (void)munmap(at, bytes);
+    return;
+  }
+  while (spares.n == MOST_SPARES || (spares.n && spares.bytes + bytes > SPARE_BYTES)) drop_spare(0);
+  spares.v[spares.n].at = at;
+  spares.v[spares.n++].bytes = bytes;
+  spares.bytes += bytes;
+}
+
+void cpu_exec_free(cpu_program *p) {
+  for (int k = 0; k < 3; k++)
+    if (p->area[k]) leave_area(p->area[k], p->area_bytes[k]);
+}
+
+static void *map(size_t n) {
+  enum { HOW = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE };
+  void *q = mmap(NULL, n, PROT_READ | PROT_WRITE, HOW, -1, 0);
+  if (q == MAP_FAILED && spares.n) {
+    while (spares.n) drop_spare(0);
+    q = mmap(NULL, n, PROT_READ | PROT_WRITE, HOW, -1, 0);
+  }
+  return q == MAP_FAILED ? NULL : q;
+}
+
+// ---- areas --------------------------------------------------------------------------------------
 static hs_status new_area(cpu_program *p, int k, size_t bytes) {
   size_t one = HS_MAX(block_align(bytes), (size_t)1);
   if (one > CPU_MAX_BYTES / p->ndevices)
     return hs_fail(HS_E_NO_MEMORY, "%zu bytes for each of %u devices", bytes, p->ndevices);
   size_t n = cpu_mapped_bytes(one * p->ndevices);
   p->area_stride[k] = one;
-  void *q =
-      mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (q == MAP_FAILED) return hs_fail(HS_E_NO_MEMORY, "%zu bytes for the program's buffers", bytes);
-  if (n >= HUGE_PAGE) madvise(q, n, MADV_HUGEPAGE);
+  void *q = take_spare(n);
+  if (!q) {
+    q = map(n);
+    if (q && n >= HUGE_PAGE) madvise(q, n, MADV_HUGEPAGE);
+  }
+  if (!q) return hs_fail(HS_E_NO_MEMORY, "%zu bytes for the program's buffers", bytes);
   p->area[k] = q;
   p->area_bytes[k] = n;
   return HS_GOOD;

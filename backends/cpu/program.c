@@ -11,8 +11,6 @@
 // like a call, and so is one of dots and the like (cpu_heavy_bodies). An asynchronous operation is
 // done at its start. Loop state that the body returns unchanged is no state: its readers inside and
 // after the loop read the initial value.
-#include <sys/mman.h>
-
 #include "backends/cpu/leaves.h"
 #include "backends/cpu/region.h"
 #include "backends/cpu/rt/scalar.h"
@@ -661,8 +659,7 @@ void cpu_program_free(cpu_program *p) {
 #if HAVE_LLVM
   if (p->unit) emit_unit_free(p->unit);
 #endif
-  for (int k = 0; k < 3; k++)
-    if (p->area[k]) munmap(p->area[k], p->area_bytes[k]);
+  cpu_exec_free(p);
   hs_vec_free(&p->values);
   hs_vec_free(&p->slots);
   hs_vec_free(&p->loops);

@@ -350,6 +350,7 @@ hs_status serve_release(const void *payload, size_t n, const int *fds, u32 nfds,
 
 static hs_status cpu_build(served *s, const cpu_lower_options *o, const void *none) {
   (void)none;
+  cpu_exec_keep_memory();
   return cpu_lower(s->m, o, &s->p);
 }
 

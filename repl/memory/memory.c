@@ -87,8 +87,8 @@ static void plan_row(repl_cmd *c, const prof_memory *p, const char *by) {
   else repl_json_null(j, "mapped_bytes");
 }
 
-// Compiles and runs once, in the session's worker.
-static hs_status measure(repl_cmd *c, const prof_memory *plan) {
+// Compiles and runs once, in a worker of its own: the session's may have memory of programs before.
+static hs_status measure_in(backend_context *own, repl_cmd *c, const prof_memory *plan) {
   const backend *be = c->s->be;
   if (!be->plan)
     return hs_fail(HS_E_UNSUPPORTED, "the backend %s has no memory of its own to measure",
@@ -97,6 +97,7 @@ static hs_status measure(repl_cmd *c, const prof_memory *plan) {
   HS_TRY(repl_inputs(c));
   HS_TRY(repl_runnable(c, NULL, false, &m));
   backend_options o = repl_backend_options(c->s);
+  o.context = own;
   o.per_instruction = repl_flag(c, "--per-instruction") != NULL;
   backend_exe *exe = NULL;
   backend_result r = {0};
@@ -104,9 +105,9 @@ static hs_status measure(repl_cmd *c, const prof_memory *plan) {
   hlo_module_free(m);
   if (!hs_ok(s)) return s;
   backend_run_options once = {.max_runs = 1, .min_runs = 1};
-  i64 before = worker_resident(backend_context_worker(c->s->backends));
+  i64 before = worker_resident(backend_context_worker(own));
   s = be->run(exe, c->mod->ninputs, c->mod->inputs, &once, &r);
-  i64 after = worker_resident(backend_context_worker(c->s->backends));
+  i64 after = worker_resident(backend_context_worker(own));
   backend_result_free(&r);
   prof_memory used = {0};
   if (hs_ok(s)) s = be->plan(exe, &used);
@@ -136,6 +137,14 @@ static hs_status measure(repl_cmd *c, const prof_memory *plan) {
   }
   prof_memory_free(&used);
   be->release(exe);
+  return s;
+}
+
+static hs_status measure(repl_cmd *c, const prof_memory *plan) {
+  backend_context *own = backend_context_new();
+  backend_context_confine(own, c->s->set.sandbox, c->s->set.memory_limit);
+  hs_status s = measure_in(own, c, plan);
+  backend_context_free(own);
   return s;
 }
 
