@@ -7,6 +7,7 @@
 // Other backends whose programs live in a worker are clients too (client.h): they differ in the
 // requests that they send.
 #include "backends/cpu/client.h"
+#include "backends/cpu/prepare.h"
 #include "core/base/file.h"
 #include "core/text/text.h"
 
@@ -24,9 +25,16 @@ struct backend_exe {
   bool perf_map;
   bool keeps;  // code on disk, under this key
   code_cache_key key;
+  // what the worker's program takes and gives; shapes are in ctx, tuples whole
   u32 nargs;
-  const hlo_shape **arg_shape;  // per parameter, tuples whole; in ctx
+  const hlo_shape **arg_shape;
   const hlo_shape *result;
+  // of a module with dynamic dimensions: what that takes and gives, and the last sizes
+  hlo_ctx *ctx;
+  u32 ngiven, nsizes;
+  const hlo_shape **given_shape;
+  const hlo_shape *given_result;
+  hlo_literal **sizes;
   backend_compiled info;
 };
 
@@ -278,18 +286,31 @@ void cpu_client_release(backend_exe *e) {
                                NULL, 0, 10, NULL, NULL));
   worker_shm_free(&e->constants);
   hs_buf_free(&e->request);
+  hlo_inputs_free(e->sizes, e->nsizes);
   hs_arena_free(&e->arena);
   backend_context_free(e->own);
   hs_free(e);
 }
 
-hs_status cpu_client_compile(const cpu_client *client, const hlo_module *m,
-                             const backend_options *opt, backend_exe **out) {
-  HS_ASSERT(!hlo_known_invalid(m));
-  static const backend_options defaults = {0};
-  const backend_options *o = opt ? opt : &defaults;
-  *out = NULL;
-  HS_TRY(backend_check_module(backend_find(client->name), m));
+// What a module is called with; `given`: the caller's, which m was prepared from.
+static void set_signature(backend_exe *e, const hlo_module *given, const hlo_module *m) {
+  e->nargs = m->entry->nparams;
+  e->arg_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->nargs + 1);
+  for (u32 k = 0; k < e->nargs; k++) e->arg_shape[k] = m->entry->params[k]->shape;
+  e->result = m->entry->root->shape;
+  if (m == given) return;
+  e->ctx = m->ctx;
+  e->ngiven = given->entry->nparams;
+  e->given_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->ngiven + 1);
+  for (u32 k = 0; k < e->ngiven; k++) e->given_shape[k] = given->entry->params[k]->shape;
+  e->given_result = given->entry->root->shape;
+  e->nsizes = cpu_dynamic_sizes(e->ngiven, e->given_shape);
+  e->sizes = hs_calloc(e->nsizes + 1, sizeof *e->sizes);
+}
+
+static hs_status compile_prepared(const cpu_client *client, const hlo_module *given,
+                                  const hlo_module *m, const backend_options *o,
+                                  backend_exe **out) {
   backend_exe *e = hs_calloc(1, sizeof *e);
   e->client = client;
   e->own = o->context ? NULL : backend_context_new();
@@ -300,10 +321,7 @@ hs_status cpu_client_compile(const cpu_client *client, const hlo_module *m,
   e->keeps =
       o->keep_code && !o->plan_only && !client->device && backend_context_code(e->context)->on;
   e->perf_map = o->perf_map && !o->plan_only && !client->device;
-  e->nargs = m->entry->nparams;
-  e->arg_shape = HS_NEW_ARRAY(&e->arena, const hlo_shape *, e->nargs + 1);
-  for (u32 k = 0; k < e->nargs; k++) e->arg_shape[k] = m->entry->params[k]->shape;
-  e->result = m->entry->root->shape;
+  set_signature(e, given, m);
   hs_status s = worker_start(worker_of(e));
   u64 t0 = hs_now_ns();
   if (hs_ok(s) && client->describe) s = client->describe(o, &e->request);
@@ -316,10 +334,22 @@ hs_status cpu_client_compile(const cpu_client *client, const hlo_module *m,
     return s;
   }
   wire_reader r = {reply, n, false};
-  s = read_compiled(e, &r, m, (double)(hs_now_ns() - t0) / 1e6);
+  s = read_compiled(e, &r, given, (double)(hs_now_ns() - t0) / 1e6);
   hs_free(reply);
   if (hs_ok(s)) *out = e;
   else cpu_client_release(e);
+  return s;
+}
+
+hs_status cpu_client_compile(const cpu_client *client, const hlo_module *m,
+                             const backend_options *opt, backend_exe **out) {
+  HS_ASSERT(!hlo_known_invalid(m));
+  static const backend_options defaults = {0};
+  hlo_module *now;
+  *out = NULL;
+  HS_TRY(cpu_prepare(backend_find(client->name), m, &now));
+  hs_status s = compile_prepared(client, m, now ? now : m, opt ? opt : &defaults, out);
+  hlo_module_free(now);
   return s;
 }
 
@@ -336,10 +366,8 @@ static hs_status ensure_compiled(backend_exe *e) {
   return HS_GOOD;
 }
 
-hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
-                         const backend_run_options *opt, backend_result *out) {
-  const backend_run_options *o = opt ? opt : &backend_once;
-  *out = (backend_result){0};
+static hs_status run_static(backend_exe *e, u32 nargs, hlo_literal *const *args,
+                            const backend_run_options *o, backend_result *out) {
   worker_shm in = {.fd = -1};
   block_kept *kept = o->keep_arguments ? backend_context_arguments(e->context) : NULL;
   HS_TRY(ensure_compiled(e));
@@ -374,6 +402,21 @@ hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
   }
   block_drop(results);
   hs_free(reply);
+  return s;
+}
+
+hs_status cpu_client_run(backend_exe *e, u32 nargs, hlo_literal *const *args,
+                         const backend_run_options *opt, backend_result *out) {
+  const backend_run_options *o = opt ? opt : &backend_once;
+  *out = (backend_result){0};
+  if (!e->given_result) return run_static(e, nargs, args, o, out);
+  HS_TRY(cpu_dynamic_arguments(e->ctx, e->ngiven, e->given_shape, nargs, args, e->sizes));
+  u32 n = nargs + e->nsizes;
+  hlo_literal **all = hs_calloc(n + 1, sizeof *all);
+  for (u32 k = 0; k < n; k++) all[k] = k < nargs ? args[k] : e->sizes[k - nargs];
+  hs_status s = run_static(e, n, all, o, out);
+  hs_free(all);
+  if (out->outputs) out->outputs = cpu_dynamic_result(e->given_result, out->outputs);
   return s;
 }
 

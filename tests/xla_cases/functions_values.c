@@ -34,8 +34,13 @@ FUNCTION(make_shape) {
   i64 dims[24], order[24];
   u32 n = e->args[1]->n;
   for (u32 k = 0; k < n; k++) dims[k] = xc_arg(v, e->args[1], k, 0);
-  const hlo_shape *s = hlo_shape_with_default_layout(
-      v->m->ctx, hlo_shape_array(v->m->ctx, xc_dtype(e->args[0]), n, dims));
+  bool dynamic[24] = {false}, any = false;
+  bool flags = strcmp(xc_tail(e->name), "MakeShape") == 0 && e->n > 2;
+  if (flags && (e->args[2]->kind != E_LIST || e->args[2]->n != n)) return xc_unknown();
+  for (u32 k = 0; flags && k < n; k++) any |= dynamic[k] = xc_arg(v, e->args[2], k, 0) != 0;
+  const hlo_shape *s =
+      hlo_shape_with_default_layout(v->m->ctx, hlo_shape_dynamic(v->m->ctx, xc_dtype(e->args[0]), n,
+                                                                 dims, any ? dynamic : NULL, NULL));
   if (strcmp(xc_tail(e->name), "MakeShapeWithDenseLayout") == 0) {
     if (e->n < 3 || e->args[2]->kind != E_LIST || e->args[2]->n != n) return xc_unknown();
     for (u32 k = 0; k < n; k++) order[k] = xc_arg(v, e->args[2], k, 0);

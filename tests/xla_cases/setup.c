@@ -37,6 +37,9 @@ static const xla_option known_options[] = {
     {"dot-merger", "max_size_to_merge", "std::numeric_limits<int64_t>::max()",
      "max_size_to_merge=9223372036854775807"},
     {"dot-merger", "max_size_to_merge", NULL, "max_size_to_merge"},
+    {"dynamic_padder", "op_supports_dynamism_handler", "OpHasDynamismSupport", NULL},
+    {"dynamic_padder", "custom_call_handler", "CustomCallDynamicDimensionInference", NULL},
+    {"dynamic_padder", "shape_check_mode", "~kCompileTime", "require_equal_sizes=true"},
     {"float-normalization-bf16", "float_support", "&TestFloatSupport(BF16, F32)",
      "operands=add subtract reduce tuple get-tuple-element all-to-all dot:0;results=add subtract "
      "reduce dot tuple get-tuple-element all-to-all;mixed=add tuple get-tuple-element"},
