@@ -7,7 +7,7 @@
 #include "backends/block.h"
 #include "backends/context.h"
 #include "backends/ffi.h"
-#include "profiler/calibration.h"
+#include "profiler/model/calibration.h"
 
 #define ROOM ((u64)2 << 30)  // of memory, for compiler and libraries
 

@@ -16,7 +16,7 @@
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
 #include "repl/debug/bundle.h"
-#include "repl/debug/shrink.h"
+#include "repl/shrink/shrink.h"
 #include "repl/formats/npy.h"
 #include "repl/shell/plugin.h"
 
