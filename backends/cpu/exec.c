@@ -49,7 +49,8 @@ static void drop_spare(u32 k) {
   (void)munmap(at, bytes);
 }
 
-// The smallest that is large enough, cut to n bytes; NULL when none is, or only twice as large ones.
+// The smallest that is large enough, cut to n bytes; NULL when none is, or only twice as large
+// ones.
 static void *take_spare(size_t n) {
   u32 best = spares.n;
   for (u32 k = 0; k < spares.n; k++)

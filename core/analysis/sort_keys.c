@@ -1,8 +1,8 @@
 // sort_keys.c — what a sort's comparator compares. See sort_keys.h.
 //
 // Known forms: a comparison of two parameters; of both made canonical, as JAX has it (zeros made
-// +0, NaNs made one NaN, then total order); of the integers that XLA makes of floats for their total
-// order; and several of these, the next one where the one before says equal.
+// +0, NaNs made one NaN, then total order); of the integers that XLA makes of floats for their
+// total order; and several of these, the next one where the one before says equal.
 #include "core/analysis/sort_keys.h"
 
 #include "core/types/literal.h"

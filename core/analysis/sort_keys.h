@@ -14,7 +14,8 @@ typedef struct hlo_sort_key {
   bool descending, canonical, partial;
 } hlo_sort_key;
 
-// The keys of a comparator, the first one first; returns how many, 0: it is none of the known forms.
+// The keys of a comparator, the first one first; returns how many, 0: it is none of the known
+// forms.
 u32 hlo_sort_keys(const hlo_computation *, hlo_sort_key keys[HLO_SORT_KEYS]);
 
 #endif

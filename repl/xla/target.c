@@ -2,8 +2,8 @@
 // shell/target.h.
 //
 // A GPU has two sides: the numbers that the estimator computes with, and the description that
-// XLA:GPU compiles by. Those of the table have both (devices.def and gpus.def in profiler/model); a file in
-// XLA's own format gives both too.
+// XLA:GPU compiles by. Those of the table have both (devices.def and gpus.def in profiler/model); a
+// file in XLA's own format gives both too.
 #include <unistd.h>
 
 #include "backends/gpu/target.h"

@@ -1,8 +1,8 @@
 // sort.c — sort.
 //
 // The comparator is analysed when the program is prepared. When it compares the operands' elements
-// one after the other (core/analysis/sort_keys.h), the elements become order-preserving unsigned keys, and
-// sorting is a stable least-significant-digit radix sort of (key, index), from the last key to the
+// one after the other (core/analysis/sort_keys.h), the elements become order-preserving unsigned
+// keys, and sorting is a stable least-significant-digit radix sort of (key, index), from the last key to the
 // first. A single operand is sorted as keys alone, where no two different elements have the same
 // one. Any other comparator is compiled, or interpreted (scalar.c) without the emitter, and called
 // by a stable merge sort.

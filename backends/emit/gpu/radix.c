@@ -1,4 +1,5 @@
-// radix.c — putting rows in order by the digits of their keys, the lowest first, each time stably.
+// radix.c — putting rows in order by the digits of their keys, the lowest first, each time
+// stably.
 //
 // A key is an unsigned number made of the comparator's operands (nest_order.key). First every
 // element's key and number are written; then, for each digit of 8 bits, three launches: a block
