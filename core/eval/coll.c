@@ -223,10 +223,12 @@ static hs_status scatter_group(ev *e, const hlo_instr *i, ev_rendezvous *m, cons
 static hs_status exchange_group(ev *e, const hlo_instr *i, const ev_rendezvous *m, const group *g,
                                 hlo_literal **out) {
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  HS_TRY(ev_new(e, i->shape, out));
   const hlo_shape *from = m->ops[0]->shape;
-  i64 dim = dims.n ? dims.v[0] : 0, part = from->dims[dim] / (i64)m->size, ws[HLO_MAX_RANK],
-      n[HLO_MAX_RANK];
+  i64 dim = dims.n ? dims.v[0] : 0;
+  if (from->dims[dim] % (i64)m->size)
+    return ev_unsupported(i, "over devices that do not divide its dimension");
+  HS_TRY(ev_new(e, i->shape, out));
+  i64 part = from->dims[dim] / (i64)m->size, ws[HLO_MAX_RANK], n[HLO_MAX_RANK];
   size_t w = hlo_dtype_storage(from->dtype);
   hlo_row_major_strides(from->rank, from->dims, ws);
   memcpy(n, from->dims, from->rank * sizeof *n);

@@ -230,6 +230,13 @@ void verify_collective(verifier *v, const hlo_instr *i) {
       NEED(v, i, !g || group == 1 || i->noperands == group,
            "hlo->operand_count() == split_count does not hold: %u operands, groups of %lld",
            i->noperands, (long long)group);
+    } else {
+      i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0];
+      const hlo_shape *x = hlo_operand(i, 0)->shape;
+      if (dim < 0 || dim >= x->rank || x->dims[dim] == HLO_UNBOUNDED) break;  // inference says so
+      NEED(v, i, group > 0 && x->dims[dim] % group == 0,
+           "AllToAll split dimension size %lld must be dividable by split_count %lld.",
+           (long long)x->dims[dim], (long long)group);
     }
     break;
   case HLO_COLLECTIVE_PERMUTE:
