@@ -546,7 +546,9 @@ bool ew_compile_types(hlo_opcode op, const hlo_instr *i, u32 nin, const hlo_dtyp
   default: k->fn = table[op][kind]; break;
   }
   if (!k->fn || !types_fit(op, nin, in, out)) return false;
-  if (ev_is_narrow(in[0]) || ev_is_narrow(out)) k->mode = EW_NARROW;
+  bool narrow = ev_is_narrow(out);
+  for (u32 j = 0; j < nin; j++) narrow |= ev_is_narrow(in[j]);
+  if (narrow) k->mode = EW_NARROW;
   else if (ev_is_subbyte(out)) k->mode = EW_SUBBYTE;
   // Logical operations on the bits of a sub-byte value need it without its sign extension.
   if (ev_is_subbyte(in[0]) && (op == HLO_SHIFT_RIGHT_LOGICAL || op == HLO_SHIFT_RIGHT_ARITH ||

@@ -17,8 +17,9 @@ struct ev_prog {
   u32 nsteps, cap, nslots, slot_cap;
   u32 ninlined;  // computations inlined so far, one that is called twice counting twice
   prog_step *steps;
-  char **slots;     // parameters have NULL: their data are given to each run
-  u32 *param_of;    // slot -> parameter + 1
+  char **slots;   // parameters have NULL: their data are given to each run
+  u32 *param_of;  // slot -> parameter + 1
+  hlo_dtype *types;
   u32 results[64];  // slots of the results
 };
 
@@ -41,8 +42,10 @@ static u32 new_slot(ev *e, ev_prog *p, hlo_dtype t, bool own) {
     u32 cap = p->slot_cap ? 2 * p->slot_cap : 16;
     p->slots = grown(&e->arena, p->slots, p->nslots, cap, sizeof *p->slots);
     p->param_of = grown(&e->arena, p->param_of, p->nslots, cap, sizeof *p->param_of);
+    p->types = grown(&e->arena, p->types, p->nslots, cap, sizeof *p->types);
     p->slot_cap = cap;
   }
+  p->types[p->nslots] = t;
   if (own) p->slots[p->nslots] = hs_arena_zalloc(&e->arena, EV_BLOCK * hlo_dtype_storage(t));
   return p->nslots++;
 }
@@ -63,6 +66,58 @@ static bool inline_computation(ev *e, ev_prog *p, const hlo_computation *c, u32 
 
 static const u32 *slots_dup(ev *e, u32 n, const u32 *v) {
   return hs_arena_dup(&e->arena, v, (n ? n : 1) * sizeof *v);
+}
+
+// ---- precision ----------------------------------------------------------------------------------
+// The slot with its value in this type; as eval.c has it, floats may be of another precision than
+// their use. False: another type.
+static bool in_type(ev *e, ev_prog *p, hlo_dtype want, u32 *slot) {
+  hlo_dtype has = p->types[*slot];
+  prog_step s = {.in = {*slot}};
+  if (has == want) return true;
+  if (!hlo_dtype_is_float(has) || !hlo_dtype_is_float(want) ||
+      !ew_compile_types(HLO_CONVERT, NULL, 1, &has, want, &s.k))
+    return false;
+  s.out = *slot = new_slot(e, p, want, true);
+  add_step(e, p, &s);
+  return true;
+}
+
+// The value with its leaves in the types of the shape.
+static bool in_types(ev *e, ev_prog *p, const hlo_shape *shape, binding *b) {
+  bool same = b->n == hlo_shape_leaves(shape);
+  for (u32 k = 0; same && k < b->n; k++)
+    same = p->types[b->slot[k]] == hlo_shape_leaf(shape, k)->dtype;
+  if (same) return true;
+  if (b->n != hlo_shape_leaves(shape)) return false;
+  u32 *slots = hs_arena_dup(&e->arena, b->slot, (b->n ? b->n : 1) * sizeof *slots);
+  for (u32 k = 0; k < b->n; k++)
+    if (!in_type(e, p, hlo_shape_leaf(shape, k)->dtype, &slots[k])) return false;
+  b->slot = slots;
+  return true;
+}
+
+// The slots of an elementwise operation's operands, in the types that it computes in.
+static bool unify(ev *e, ev_prog *p, const hlo_instr *i, u32 *slots, hlo_dtype *types) {
+  bool by_first = i->opcode == HLO_COMPARE || i->opcode == HLO_IS_FINITE,
+       as_is = i->opcode == HLO_CONVERT || i->opcode == HLO_STOCHASTIC_CONVERT;
+  for (u32 j = 0; j < i->noperands; j++) {
+    hlo_dtype want = by_first ? p->types[slots[0]] : i->shape->dtype;
+    if (!as_is && hlo_dtype_is_float(p->types[slots[j]]) && hlo_dtype_is_float(want) &&
+        !in_type(e, p, want, &slots[j]))
+      return false;
+    types[j] = p->types[slots[j]];
+  }
+  return true;
+}
+
+// ---- compiling ----------------------------------------------------------------------------------
+// The same bits under another type.
+static binding retyped(ev *e, ev_prog *p, u32 slot, hlo_dtype t) {
+  u32 s = new_slot(e, p, t, false);
+  p->slots[s] = p->slots[slot];
+  p->param_of[s] = p->param_of[slot];
+  return (binding){1, slots_dup(e, 1, &s)};
 }
 
 static bool compile_instr(ev *e, ev_prog *p, const hlo_instr *i, const binding *in, u32 depth,
@@ -99,7 +154,7 @@ static bool compile_instr(ev *e, ev_prog *p, const hlo_instr *i, const binding *
   case HLO_FUSION:
   case HLO_MAP: {
     const hlo_computation *c = hlo_fusion_comp(i);
-    return c && inline_computation(e, p, c, n, in, depth + 1, out);
+    return c && inline_computation(e, p, c, n, in, depth + 1, out) && in_types(e, p, i->shape, out);
   }
   case HLO_COPY:
   case HLO_RESHAPE:
@@ -115,15 +170,20 @@ static bool compile_instr(ev *e, ev_prog *p, const hlo_instr *i, const binding *
   default: break;
   }
   prog_step s = {0};
-  if (!is_scalar(i->shape) || !ew_compile(i, &s.k)) {
-    // Same bits under another type.
-    if (i->opcode != HLO_BITCAST_CONVERT || !is_scalar(i->shape) || n != 1) return false;
-    hlo_dtype f = hlo_operand(i, 0)->shape->dtype, t = i->shape->dtype;
+  hlo_dtype types[HS_COUNT(s.in)];
+  if (!is_scalar(i->shape) || n > HS_COUNT(s.in)) return false;
+  for (u32 j = 0; j < n; j++) {
+    if (!in[j].n) return false;
+    s.in[j] = in[j].slot[0];
+  }
+  if (i->opcode == HLO_BITCAST_CONVERT || !unify(e, p, i, s.in, types) ||
+      !ew_compile_types(i->opcode, i, n, types, i->shape->dtype, &s.k)) {
+    if (i->opcode != HLO_BITCAST_CONVERT || n != 1) return false;
+    hlo_dtype f = p->types[s.in[0]], t = i->shape->dtype;
     if (hlo_dtype_bits(f) != hlo_dtype_bits(t) || hlo_dtype_bits(f) < 8) return false;
-    *out = in[0];
+    *out = retyped(e, p, s.in[0], t);
     return true;
   }
-  for (u32 j = 0; j < n; j++) s.in[j] = in[j].slot[0];
   s.out = new_slot(e, p, i->shape->dtype, true);
   add_step(e, p, &s);
   *out = (binding){1, slots_dup(e, 1, &s.out)};
@@ -154,6 +214,10 @@ static bool compile_value(ev *e, ev_prog *p, const hlo_computation *c, const hlo
         break;
       }
       bound[at] = args[number];
+      if (!in_types(e, p, i->shape, &bound[at])) {
+        ok = false;
+        break;
+      }
       continue;
     }
     binding in[8];
@@ -192,7 +256,7 @@ static ev_prog *compile(ev *e, const hlo_computation *c, const hlo_instr *value)
     args[k] = (binding){1, slots_dup(e, 1, &s)};
   }
   if (!compile_value(e, p, c, value, c->nparams, args, 0, &result) ||
-      result.n > HS_COUNT(p->results)) {
+      !in_types(e, p, value->shape, &result) || result.n > HS_COUNT(p->results)) {
     p->failed = true;
     return p;
   }
