@@ -111,7 +111,7 @@ static int bad_option(const char *what, const char *arg) {
   char *eq = strchr(name, '=');
   if (eq) *eq = 0;
   const char *near = hs_nearest(name, known, n);
-  if (near) repl_complain("did you mean %s?", near);
+  if (near && strcmp(near, arg) != 0) repl_complain("did you mean %s?", near);
   hs_free(name);
   repl_complain(
       "usage: hlosh [FILE...] [-c 'CMD; CMD'] [-f SCRIPT] [--json] [--color=auto|always|never]; "
@@ -183,7 +183,8 @@ static int parse_options(int argc, char **argv, options *o) {
       return bad_option("not a value of this flag:", a);
     } else if (a[1] == '-' && eq && is_setting(a + 2, (size_t)(eq - a) - 2)) {
       hs_vec_push(&o->sets, a + 2);
-    } else if (a[1] == '-' && !eq && k + 1 < argc && is_setting(a + 2, strlen(a) - 2)) {
+    } else if (a[1] == '-' && !eq && is_setting(a + 2, strlen(a) - 2)) {
+      if (k + 1 >= argc) return bad_option("nothing after", a);
       hs_vec_push(&o->sets, hs_format("%s=%s", a + 2, argv[k + 1]));
       k++;
     } else {

@@ -231,8 +231,9 @@ static unsigned distance(const char *a, const char *b) {
 
 const char *hs_nearest(const char *word, const char *const *candidates, size_t n) {
   const char *best = NULL;
-  // at most the word's own length: nothing is near a single letter
-  unsigned length = (unsigned)strlen(word), best_d = HS_MIN(length / 3 + 2, length);
+  // nothing is near a single letter, and foo is not cos
+  unsigned length = (unsigned)strlen(word),
+           best_d = length > 3 ? length / 3 + 2 : HS_MIN(length, 2);
   for (size_t k = 0; k < n; k++) {
     unsigned d = distance(word, candidates[k]);
     if (d >= best_d) continue;

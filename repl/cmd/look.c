@@ -325,8 +325,8 @@ hs_status cmd_stats(repl_cmd *c) {
   qsort(ops, HLO_OPCODE_COUNT, sizeof *ops, by_count);
   char b0[32], b1[32], b2[32], b3[32];
   if (!c->doc) {
-    repl_say(c->out, "%s: %u instructions, %u computations, %u kernels\n", c->m->name,
-             t.instructions, t.computations, t.kernels);
+    repl_say(c->out, "%s: %s, %s, %s\n", c->m->name, repl_plural(b0, t.instructions, "instruction"),
+             repl_plural(b1, t.computations, "computation"), repl_plural(b2, t.kernels, "kernel"));
     repl_say(c->out, "cost (estimated): %s, %s moved\n", repl_flops(b0, t.flops),
              repl_bytes(b1, t.bytes));
     repl_say(c->out, "memory (estimated): arguments %s, outputs %s, temporaries %s, peak %s\n",
@@ -417,11 +417,12 @@ hs_status cmd_cost(repl_cmd *c) {
   }
   hlo_cost_table t;
   HS_TRY(hlo_cost_module(c->m, &t));
-  char f[32], b[32], x[32];
+  char f[32], b[32], x[32], y[32];
   if (!c->doc)
-    repl_say(c->out, "%s, %s transcendentals, %s moved, %u kernels (estimated)\n",
+    repl_say(c->out, "%s, %s transcendentals, %s moved, %s (estimated)\n",
              repl_flops(f, t.total.flops), repl_count(x, t.total.transcendentals),
-             repl_bytes(b, t.total.bytes_read + t.total.bytes_written), t.kernels);
+             repl_bytes(b, t.total.bytes_read + t.total.bytes_written),
+             repl_plural(y, t.kernels, "kernel"));
   repl_json_num(c->doc, "flops", t.total.flops);
   repl_json_num(c->doc, "transcendentals", t.total.transcendentals);
   repl_json_num(c->doc, "bytes", t.total.bytes_read + t.total.bytes_written);
@@ -443,10 +444,11 @@ hs_status cmd_cost(repl_cmd *c) {
 
 hs_status cmd_verify(repl_cmd *c) {
   hlo_verify_options o = {.layout_sensitive = repl_flag(c, "--layouts") != NULL};
+  char a[32], b[32];
   HS_TRY(hlo_verify(c->m, &o));
   if (!c->doc)
-    repl_say(c->out, "valid: %u instructions in %u computations\n", hlo_instr_count(c->m),
-             c->m->ncomputations);
+    repl_say(c->out, "valid: %s in %s\n", repl_plural(a, hlo_instr_count(c->m), "instruction"),
+             repl_plural(b, c->m->ncomputations, "computation"));
   repl_json_bool(c->doc, "valid", true);
   return HS_GOOD;
 }

@@ -87,7 +87,7 @@ hs_status cmd_compile(repl_cmd *c) {
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, repl_flag(c, "--per-instruction") != NULL, false, &x));
   const backend_compiled *k = x->be->compiled(x->exe);
-  char a[32], o[32], t[32], p[32];
+  char a[32], o[32], t[32], p[32], n[32];
   repl_json_str(c->doc, "backend", x->be->name);
   repl_json_num(c->doc, "compile_ms", k->compile_ms);
   repl_json_num(c->doc, "compile_cpu_ms", k->compile_cpu_ms);
@@ -107,14 +107,13 @@ hs_status cmd_compile(repl_cmd *c) {
   }
   if (c->doc) return HS_GOOD;
   if (k->peak_bytes < 0)
-    repl_say(c->out, "%s: %u kernels in %.1f ms; memory not known\n", x->be->name, k->nkernels,
-             k->compile_ms);
+    repl_say(c->out, "%s: %s in %.1f ms; memory not known\n", x->be->name,
+             repl_plural(n, k->nkernels, "kernel"), k->compile_ms);
   else
-    repl_say(c->out,
-             "%s: %u kernels in %.1f ms; arguments %s, outputs %s, temporaries %s, peak %s\n",
-             x->be->name, k->nkernels, k->compile_ms, repl_bytes(a, (double)k->argument_bytes),
-             repl_bytes(o, (double)k->output_bytes), repl_bytes(t, (double)k->temp_bytes),
-             repl_bytes(p, (double)k->peak_bytes));
+    repl_say(c->out, "%s: %s in %.1f ms; arguments %s, outputs %s, temporaries %s, peak %s\n",
+             x->be->name, repl_plural(n, k->nkernels, "kernel"), k->compile_ms,
+             repl_bytes(a, (double)k->argument_bytes), repl_bytes(o, (double)k->output_bytes),
+             repl_bytes(t, (double)k->temp_bytes), repl_bytes(p, (double)k->peak_bytes));
   if (k->kept_code) repl_say(c->out, "its code was kept on disk (cache)\n");
   if (k->fallbacks)
     repl_say(c->out, "%u instruction%s run %s\n", k->fallbacks, k->fallbacks == 1 ? " is" : "s are",

@@ -61,6 +61,7 @@ hs_status cmd_alias(repl_cmd *c) {
       if (!c->doc) repl_say(c->out, "%s = %s\n", c->s->aliases.v[k].name, c->s->aliases.v[k].text);
       repl_json_str(j, c->s->aliases.v[k].name, c->s->aliases.v[k].text);
     }
+    if (!c->s->aliases.n) repl_note(c->out, "no aliases; alias NAME = COMMANDS makes one");
     return HS_GOOD;
   }
   size_t n = strcspn(p, " =\t");

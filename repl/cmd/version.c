@@ -57,12 +57,15 @@ hs_status cmd_mark(repl_cmd *c) {
   const char *name = repl_arg(c, 0);
   if (!name) {
     repl_json *list = repl_json_object(c->doc, "marks");
+    bool any = false;
     for (size_t k = 0; k < c->mod->versions.n; k++) {
       const repl_version *v = c->mod->versions.v[k];
       if (!v->mark) continue;
       if (!c->doc) repl_say(c->out, "@%u  %s\n", v->number, v->mark);
       repl_json_int(list, v->mark, v->number);
+      any = true;
     }
+    if (!any) repl_note(c->out, "no marks; mark NAME names this version");
     return HS_GOOD;
   }
   if (*name == '@' || (*name >= '0' && *name <= '9'))

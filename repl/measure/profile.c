@@ -61,10 +61,11 @@ static void say_isolated(repl_cmd *c, const kernel_run *p, double kernels) {
 // that now one kernel and now another takes longer, by which every run is longer. ms.
 static void say_parts(repl_cmd *c, const kernel_run *p, double run, double kernels, double between,
                       double tails) {
-  char a[32], b[32], d[32];
-  repl_say(c->out, "a run takes %s: %s in %u kernels (%.1f %%), %s between them (%.1f %%)",
-           repl_time(a, run * 1e-3), repl_time(b, kernels * 1e-3), p->rec->nkernels,
-           prof_percent(kernels, run), repl_time(d, between * 1e-3), prof_percent(between, run));
+  char a[32], b[32], d[32], many[32];
+  repl_say(c->out, "a run takes %s: %s in %s (%.1f %%), %s between them (%.1f %%)",
+           repl_time(a, run * 1e-3), repl_time(b, kernels * 1e-3),
+           repl_plural(many, p->rec->nkernels, "kernel"), prof_percent(kernels, run),
+           repl_time(d, between * 1e-3), prof_percent(between, run));
   double dispatch = p->result.timing.dispatch_ms;
   if (!p->file && dispatch > 0 && between > 0.03 * run)
     repl_say(c->out, ", starting kernels %s of it, loops, branches and waiting the rest",

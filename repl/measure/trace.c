@@ -188,10 +188,11 @@ hs_status cmd_flame(repl_cmd *c) {
   char *title = hs_format("%s on %s, median of %u runs", c->m->name, p.where, p.rec->nruns);
   u32 narrow = viz_flame(leaves, n, title, "%.4g us", &b);
   const char *file = repl_arg(c, 0);
+  char many[32];
   hs_status s = hs_poll();
   if (hs_ok(s)) s = hs_write_file(file, b.p, b.n, false);
   if (hs_ok(s)) {
-    if (!c->doc) repl_say(c->out, "wrote %s: %u kernels by scope\n", file, n);
+    if (!c->doc) repl_say(c->out, "wrote %s: %s by scope\n", file, repl_plural(many, n, "kernel"));
     repl_json_str(c->doc, "file", file);
     repl_json_int(c->doc, "kernels", n);
     repl_json_int(c->doc, "left_out", narrow);

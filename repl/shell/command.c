@@ -337,7 +337,7 @@ static bool is_definition(hs_str s) {
   if (i == b) return false;
   while (i < s.n && (s.p[i] == ' ' || s.p[i] == '\t')) i++;
   i += i < s.n && s.p[i] == ':';
-  return i + 1 < s.n && s.p[i] == '=' && s.p[i + 1] != '=';
+  return i < s.n && s.p[i] == '=' && (i + 1 == s.n || s.p[i + 1] != '=');
 }
 
 static const char *find_alias(const repl_session *s, hs_str word) {
@@ -413,6 +413,7 @@ static int run_segment(repl_session *s, hs_str seg) {
   size_t at;
   hs_str w = repl_first_word(seg, &at);
   hs_str rest = {seg.p + at, seg.n - at};
+  if (!w.n) return refuse(s, hs_fail(HS_E_USAGE, "no command before \"%c\"", w.p[0]), "");
   if (w.p[0] == '!') return run_command(s, repl_command_find(s, "!"), rest, seg);
   if (is_definition(seg)) return run_command(s, repl_command_find(s, "NAME="), seg, seg);
   if (w.p[0] == '%') return run_command(s, repl_command_find(s, "%NAME"), seg, seg);

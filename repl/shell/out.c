@@ -174,5 +174,9 @@ void repl_pad(hs_buf *b, const char *text, int width) {
 
 const char *repl_bytes(char buf[32], double v) { return prof_bytes_text(buf, v); }
 const char *repl_count(char buf[32], double v) { return prof_count_text(buf, v); }
+const char *repl_plural(char buf[32], u32 n, const char *one) {
+  snprintf(buf, 32, "%u %s%s", n, one, n == 1 ? "" : "s");
+  return buf;
+}
 const char *repl_flops(char buf[32], double v) { return prof_flops_text(buf, v); }
 const char *repl_time(char buf[32], double s) { return prof_time_text(buf, s); }

@@ -74,8 +74,9 @@ u32 repl_columns(void);
 // Figures with units, scaled by 1000, three significant digits: "31.0 MB". They write to buf and
 // return it; times are in seconds.
 const char *repl_bytes(char buf[32], double bytes);
-const char *repl_count(char buf[32], double n);      // 1234567 -> "1.23M"
-const char *repl_flops(char buf[32], double flops);  // "1.25 GFLOP"
+const char *repl_count(char buf[32], double n);                 // 1234567 -> "1.23M"
+const char *repl_plural(char buf[32], u32 n, const char *one);  // "1 kernel", "2 kernels"
+const char *repl_flops(char buf[32], double flops);             // "1.25 GFLOP"
 const char *repl_time(char buf[32], double seconds);
 
 #endif

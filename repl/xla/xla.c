@@ -36,6 +36,7 @@ static hs_status say_module(repl_cmd *c, const pjrt_result *r) {
   HS_TRY(optimized(r, &m));
   char *name = hs_format("%s.xla", c->m->name);
   u32 from = c->mod->number, version = c->mod->at->number;
+  char a[32], b[32];
   repl_module *mod = repl_session_add(c->s, hlo_module_clone(m, name), NULL);
   hs_free(name);
   mod->xla_of = from;
@@ -48,9 +49,10 @@ static hs_status say_module(repl_cmd *c, const pjrt_result *r) {
   repl_json_int(c->doc, "kernels", t.kernels);
   if (!c->doc)
     repl_say(c->out,
-             "module %u, %s: %u instructions, %u kernels; diff %u@%u %u@0 compares it with its "
+             "module %u, %s: %s, %s; diff %u@%u %u@0 compares it with its "
              "source, --kernels kernel by kernel\n",
-             mod->number, mod->m->name, t.instructions, t.kernels, from, version, mod->number);
+             mod->number, mod->m->name, repl_plural(a, t.instructions, "instruction"),
+             repl_plural(b, t.kernels, "kernel"), from, version, mod->number);
   repl_say_xla_line(c);
   return HS_GOOD;
 }
@@ -240,6 +242,7 @@ static void say_launch(repl_cmd *c, repl_json *list, const pjrt_kernel *k, const
 }
 
 static hs_status say_gpu_kernels(repl_cmd *c, const pjrt_result *r) {
+  char many[32];
   repl_json *list = repl_json_array(c->doc, "kernels");
   u32 launches = 0;
   if (!c->doc)
@@ -264,8 +267,8 @@ static hs_status say_gpu_kernels(repl_cmd *c, const pjrt_result *r) {
     repl_json_int(j, "depth", k->depth);
   }
   if (!c->doc)
-    repl_say(c->out, "%u kernels, %zu steps; moved and compute are estimates\n", launches,
-             r->kernels.n);
+    repl_say(c->out, "%s, %zu steps; moved and compute are estimates\n",
+             repl_plural(many, launches, "kernel"), r->kernels.n);
   repl_json_int(c->doc, "launches", launches);
   return HS_GOOD;
 }
