@@ -247,6 +247,10 @@ static void sorts(void **st) {
 
 static void moves(void **st) {
   (void)st;
+  // what only keeps its operand from being left out
+  agrees(MODULE("ENTRY e { x = f32[5] parameter(0)\n y = f32[5] add(x, x)\n s = () custom-call(y), "
+                "custom_call_target=\"dce_sink\", custom_call_has_side_effect=true\n"
+                " ROOT r = f32[5] multiply(x, x) }"));
   agrees(
       MODULE("ENTRY e { x = f32[6,8] parameter(0)\n i = s32[] constant(3)\n j = s32[] constant(9)\n"
              " ROOT d = f32[2,3] dynamic-slice(x, i, j), dynamic_slice_sizes={2,3} }"));
