@@ -392,7 +392,10 @@ static bool read_ahead(mlir_reader *R) {
     RX->p = p;
     bool ok = true;
     if (*p == '#' || *p == '!') ok = read_alias(R);
-    else if (RX->end - p > 2 && !memcmp(p, "{-#", 3)) ok = read_resources(R, true);
+    else if (RX->end - p > 2 && !memcmp(p, "{-#", 3)) {
+      ok = read_resources(R, true);
+      next = memchr(RX->p, '\n', (size_t)(RX->end - RX->p));  // its last line may be "#-}"
+    }
     if (!ok) return false;
     p = next ? next + 1 : NULL;
   }

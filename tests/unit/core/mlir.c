@@ -70,6 +70,23 @@ static void test_broadcasts(void **state) {
 }
 
 // What the loop does not change it captures, constants are made inside, and the state is a tuple.
+// What follows the module over several lines, as MLIR prints it.
+static void test_resources(void **state) {
+  (void)state;
+  static const char text[] =
+      "module {\n  func.func @main() -> tensor<2xf32> {\n"
+      "    %0 = stablehlo.constant dense_resource<torch_tensor_2_torch.float32> : tensor<2xf32>\n"
+      "    return %0 : tensor<2xf32>\n  }\n}\n\n{-#\n  dialect_resources: {\n    builtin: {\n"
+      "      torch_tensor_2_torch.float32: \"0x040000000000003F000080BF\"\n    }\n  }\n#-}\n\n";
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  assert_true(hs_ok(hlo_mlir_read(ctx, text, strlen(text), NULL, &m)));
+  const hlo_literal *l = hlo_constant_value(m->entry->root);
+  assert_true(hlo_literal_f64(l, 0) == 0.5 && hlo_literal_f64(l, 1) == -1);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+}
+
 static void test_while(void **state) {
   (void)state;
   const char *text =
@@ -601,16 +618,17 @@ static void test_chlo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_while),
-      cmocka_unit_test(test_unused),          cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
-      cmocka_unit_test(test_approx_top_k),    cmocka_unit_test(test_foreign),
-      cmocka_unit_test(test_exported),        cmocka_unit_test(test_print_infeed),
-      cmocka_unit_test(test_print),           cmocka_unit_test(test_dot_algorithm),
-      cmocka_unit_test(test_folding),         cmocka_unit_test(test_shardy),
-      cmocka_unit_test(test_dynamic),         cmocka_unit_test(test_composite),
-      cmocka_unit_test(test_artifact),        cmocka_unit_test(test_check),
-      cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),
+      cmocka_unit_test(test_broadcasts),    cmocka_unit_test(test_resources),
+      cmocka_unit_test(test_while),         cmocka_unit_test(test_unused),
+      cmocka_unit_test(test_errors),        cmocka_unit_test(test_empty_arguments),
+      cmocka_unit_test(test_custom_call),   cmocka_unit_test(test_approx_top_k),
+      cmocka_unit_test(test_foreign),       cmocka_unit_test(test_exported),
+      cmocka_unit_test(test_print_infeed),  cmocka_unit_test(test_print),
+      cmocka_unit_test(test_dot_algorithm), cmocka_unit_test(test_folding),
+      cmocka_unit_test(test_shardy),        cmocka_unit_test(test_dynamic),
+      cmocka_unit_test(test_composite),     cmocka_unit_test(test_artifact),
+      cmocka_unit_test(test_check),         cmocka_unit_test(test_queues),
+      cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
