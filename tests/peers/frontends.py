@@ -69,16 +69,44 @@ def from_tensorflow(folder):
 
 
 def from_torch(folder):
+    import numpy
     import torch
-    from torch_xla.stablehlo import exported_program_to_stablehlo
+    from torch_xla.stablehlo import VariableType, exported_program_to_stablehlo
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.tensor(W))
+
+        def forward(self, x):
+            return torch.tanh(x @ self.w)
+
+    x, model = torch.tensor(X), Model()
+    program = exported_program_to_stablehlo(torch.export.export(model, (x,)))
+    bundle = program._bundle  # the order of the parameters stands nowhere else
+    given = []
+    for k, place in enumerate(bundle.stablehlo_funcs[0].meta.input_locations):
+        weight = place.type_ == VariableType.PARAMETER
+        given.append(os.path.join(folder, "torch.%d.npy" % k))
+        numpy.save(given[-1], numpy.asarray(bundle.state_dict[place.name]) if weight else x.numpy())
+    files = [
+        (write(folder, "torch.mlir", program.get_stablehlo_text("forward")), given),
+        (write(folder, "torch.mlirbc", program.get_stablehlo_bytecode("forward")), given),
+    ]
+    return files, model(x).tolist()
+
+
+def from_torch_mlir(folder):
+    import torch
+    from torch_mlir import fx
 
     class Model(torch.nn.Module):
         def forward(self, x):
             return torch.tanh(x @ torch.tensor(W))
 
     x = torch.tensor(X)
-    program = exported_program_to_stablehlo(torch.export.export(Model(), (x,)))
-    return [write(folder, "torch.mlir", program.get_stablehlo_text("forward"))], Model()(x).tolist()
+    text = str(fx.export_and_import(Model(), x, output_type="stablehlo"))
+    return [write(folder, "torch_mlir.mlir", text)], Model()(x).tolist()
 
 
 def numbers(text):
@@ -89,9 +117,10 @@ def numbers(text):
 def check(hlosh, path, want):
     import numpy
 
-    x = os.path.join(os.path.dirname(path), "x.npy")
+    x = os.path.join(os.path.dirname(path if isinstance(path, str) else path[0]), "x.npy")
     numpy.save(x, numpy.array(X, numpy.float32))
-    commands = "verify; inputs %s; run" % x  # weights are constants
+    path, given = (path, [x]) if isinstance(path, str) else path  # the weights are constants, or given
+    commands = "verify; inputs %s; run" % " ".join(given)
     r = subprocess.run([hlosh, "--no-rc", path, "-c", commands], capture_output=True, text=True)
     got = numbers(r.stdout)
     want = [v for row in want for v in row]
@@ -103,7 +132,7 @@ def check(hlosh, path, want):
 
 def main():
     hlosh, good, tried = sys.argv[1], 0, 0
-    for name, make in (("jax", from_jax), ("tensorflow", from_tensorflow), ("torch", from_torch)):
+    for name, make in (("jax", from_jax), ("tensorflow", from_tensorflow), ("torch", from_torch), ("torch-mlir", from_torch_mlir)):
         with tempfile.TemporaryDirectory() as folder:
             try:
                 files, want = make(folder)
@@ -115,7 +144,7 @@ def main():
                 why = check(hlosh, path, want)
                 good += why is None
                 if why:
-                    print("FAIL %s: %s" % (os.path.basename(path), why))
+                    print("FAIL %s: %s" % (os.path.basename(path if isinstance(path, str) else path[0]), why))
     print("frontends: %d/%d" % (good, tried))
     return 0 if good == tried and tried else 77 if not tried else 1
 
