@@ -277,6 +277,19 @@ u64 nest_node_deps(const nest *n, const nest_node *x) {
   return deps;
 }
 
+// Whether the bounds of an expression hold wherever its guard is false: quotients and remainders
+// have theirs for numbers that are not negative.
+static bool bounds_hold(const nest *n, const nest_expr *e) {
+  i64 lo, hi;
+  for (u32 k = 0; k < e->n; k++) {
+    const nest_var *v = &n->vars.v[e->t[k].var];
+    if (v->kind != NEST_DIV && v->kind != NEST_MOD) continue;
+    nest_range(n, v->e, &lo, &hi);
+    if (lo < 0 || !bounds_hold(n, v->e)) return false;
+  }
+  return true;
+}
+
 // Whether a load is of elements that are always there, the same ones along some loop that its guard
 // depends on: it needs no guard, and without one it does not vary along that loop. The index of a
 // row that is gathered into one of several columns is such a load.
@@ -286,7 +299,7 @@ static bool needs_no_guard(const nest *n, const nest_node *x) {
     return false;
   i64 lo, hi;
   nest_range(n, x->e, &lo, &hi);
-  return lo >= 0 && hi < n->bufs.v[x->buf].elements;
+  return lo >= 0 && hi < n->bufs.v[x->buf].elements && bounds_hold(n, x->e);
 }
 
 u32 nest_node_add(nest *n, const nest_node *in) {

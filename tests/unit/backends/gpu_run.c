@@ -454,6 +454,8 @@ static void pools(void **state) {
     const char *from, *source, *window;
   } rows[] = {{"f32[2,8,8,3]", "f32[2,4,4,3]", "size=1x2x2x1 stride=1x2x2x1"},
               {"f32[2,9,9,3]", "f32[2,4,4,3]", "size=1x3x3x1 stride=1x2x2x1"},
+              // a window for each of two columns, of which one has none
+              {"f32[1,8,2]", "f32[1,4,1]", "size=1x2x2 stride=1x2x1"},
               {"f32[12]", "f32[6]", "size=4 stride=2 pad=1_1"},
               {"f32[12]", "f32[12]", "size=3 pad=1_1"}};
   for (size_t k = 0; k < HS_COUNT(rows); k++) {
@@ -463,7 +465,7 @@ static void pools(void **state) {
         " s = %s parameter(1)\n z = f32[] constant(0)\n ROOT r = %s select-and-scatter(p, s, z),"
         " window={%s}, select=ge, scatter=add }\n",
         rows[k].from, rows[k].source, rows[k].from, rows[k].window);
-    add(200, k == 3, text);
+    add(200, k == 4, text);
     hs_free(text);
   }
   run_all();
