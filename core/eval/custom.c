@@ -164,21 +164,6 @@ static hs_status check_convolution(const hlo_instr *i) {
 hs_status ev_custom_dynamic_convolution(ev *e, const hlo_instr *i, hlo_literal **ops,
                                         hlo_literal **out) {
   HS_TRY(check_convolution(i));
-  for (u32 k = 0; k < i->noperands; k++) {
-    hlo_literal *l = ops[k], *own;
-    if (!l->dynamic_sizes) continue;
-    HS_TRY(ev_own(e, &ops[k], l->shape, &own));
-    hlo_literal_unref(ops[k]);
-    ops[k] = own;
-    i64 index[HLO_MAX_RANK] = {0}, at = 0;
-    size_t w = hlo_dtype_storage(own->shape->dtype);
-    if (own->shape->elements) do {
-        bool used = true;
-        for (u32 d = 0; d < own->shape->rank; d++) used &= index[d] < own->dynamic_sizes[d];
-        if (!used) memset((char *)own->data + (size_t)at * w, 0, w);
-        at++;
-      } while (ev_next(own->shape->rank, own->shape->dims, index));
-  }
   return hlo_eval_convolution(e, i, ops, out);
 }
 

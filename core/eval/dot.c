@@ -265,7 +265,9 @@ hs_status ev_dot(ev *e, const ev_dims *d, hlo_literal *const *ops, const hlo_sha
 
 hs_status hlo_eval_dot(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   ev_dims d = dims_of(i);
-  return ev_dot(e, &d, ops, i->shape, out);
+  HS_TRY(ev_dot(e, &d, ops, i->shape, out));
+  ev_dot_sizes(&d, ops, *out);
+  return HS_GOOD;
 }
 
 // ---- scaled-dot: each operand times its scale, which covers blocks of it; then a dot ------------
@@ -534,7 +536,12 @@ hs_status hlo_eval_convolution(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
   const ev_conv c = {hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS), hlo_attr_ptr(i, HLO_ATTR_WINDOW),
                      hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1),
                      hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1)};
-  if (i->noperands == 2) return ev_convolve(e, i, &c, ops, i->shape, out);
+  if (i->noperands == 2) {
+    for (u32 k = 0; k < 2; k++) HS_TRY(ev_fill_unused(e, &ops[k], NULL));
+    HS_TRY(ev_convolve(e, i, &c, ops, i->shape, out));
+    ev_conv_sizes(&c, ops, *out);
+    return HS_GOOD;
+  }
   hlo_literal *dense[2];
   HS_TRY(ev_sparse_operands(e, i, ops, dense));
   hs_status st = ev_convolve(e, i, &c, dense, i->shape, out);

@@ -48,4 +48,8 @@ hs_status ev_ragged_dot(ev *, const hlo_instr *, hlo_literal *const *ops, hlo_li
 hs_status ev_sparse_operands(ev *, const hlo_instr *, hlo_literal *const *ops,
                              hlo_literal *dense[2]);
 
+// Set the sizes of a result with dynamic dimensions (sizes.c).
+void ev_dot_sizes(const ev_dims *, hlo_literal *const *ops, hlo_literal *out);
+void ev_conv_sizes(const ev_conv *, hlo_literal *const *ops, hlo_literal *out);
+
 #endif

@@ -289,19 +289,24 @@ hs_status hlo_eval_dynamic_slice(ev *e, const hlo_instr *i, hlo_literal **ops, h
   HS_TRY(ev_new(e, to, out));
   size_t w = width(ops[0]);
   ev_copy(w, to->rank, to->dims, (*out)->data, ts, (const char *)ops[0]->data + at * (i64)w, fs);
+  for (u32 d = 0; d < to->rank && (*out)->dynamic_sizes && ops[0]->dynamic_sizes; d++)
+    if (to->dims[d] == from->dims[d]) (*out)->dynamic_sizes[d] = ops[0]->dynamic_sizes[d];
   return HS_GOOD;
 }
 
 hs_status hlo_eval_dynamic_update_slice(ev *e, const hlo_instr *i, hlo_literal **ops,
                                         hlo_literal **out) {
   const hlo_shape *to = i->shape, *from = ops[1]->shape;
-  i64 fs[HLO_MAX_RANK], ts[HLO_MAX_RANK];
+  i64 fs[HLO_MAX_RANK], ts[HLO_MAX_RANK], n[HLO_MAX_RANK];
   hlo_row_major_strides(from->rank, from->dims, fs);
   hlo_row_major_strides(to->rank, to->dims, ts);
   i64 at = start_offset(ops, 2, i->noperands, to->rank, to->dims, from->dims, ts);
+  for (u32 d = 0; d < from->rank; d++)
+    n[d] = ops[1]->dynamic_sizes ? ops[1]->dynamic_sizes[d] : from->dims[d];
   HS_TRY(ev_own(e, &ops[0], to, out));
   size_t w = width(ops[1]);
-  ev_copy(w, from->rank, from->dims, (char *)(*out)->data + at * (i64)w, ts, ops[1]->data, fs);
+  if (ev_product(from->rank, n))
+    ev_copy(w, from->rank, n, (char *)(*out)->data + at * (i64)w, ts, ops[1]->data, fs);
   return HS_GOOD;
 }
 
@@ -508,6 +513,12 @@ hs_status hlo_eval_set_dim_size(ev *e, const hlo_instr *i, hlo_literal **ops, hl
   bool had = ops[0]->dynamic_sizes != NULL;
   if (had) memcpy(old, ops[0]->dynamic_sizes, ops[0]->shape->rank * sizeof *old);
   *out = ev_retag(&ops[0], i->shape);
+  if (had && (*out)->refs > 1) {  // others have it too, with its own sizes
+    hlo_literal *shared = *out;
+    HS_TRY(ev_new(e, i->shape, out));
+    memcpy((*out)->data, shared->data, shared->bytes);
+    hlo_literal_unref(shared);
+  }
   if (!(*out)->dynamic_sizes) {
     if (v >= i->shape->dims[d] || v < 0) return HS_GOOD;  // the size is the static one
     // A static shape that is smaller in use: only get-dimension-size will see it.

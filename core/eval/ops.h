@@ -182,4 +182,14 @@ hs_status ev_shard_to_full(ev *, const hlo_instr *, hlo_literal **ops, hlo_liter
 hs_status ev_run_devices(const hlo_module *, u32 nargs, hlo_literal *const *args,
                          const hlo_eval_options *, hlo_literal **out);
 
+// ---- elements in use (sizes.c) ------------------------------------------------------------------
+// Whether some dimension has fewer elements in use than its bound.
+bool ev_is_cut(const hlo_literal *);
+// Puts a value (NULL: zeros) in place of the elements that are not in use.
+hs_status ev_fill_unused(ev *, hlo_literal **op, const void *value);
+// Sets the size of a result with dynamic dimensions along one of them: how many windows fit into
+// what is in use.
+void ev_window_size(const hlo_window_dim *, const hlo_literal *from, i64 from_dim, hlo_literal *out,
+                    i64 dim);
+
 #endif

@@ -448,6 +448,14 @@ static hs_status fold_windows(const fold *f, const hlo_window *w, const hlo_shap
   return HS_GOOD;
 }
 
+// What is not in use counts as padding does: it is the initial value.
+static hs_status fill_with_init(ev *e, hlo_literal **op, const hlo_literal *init) {
+  char value[16];
+  if (!ev_is_cut(*op)) return HS_GOOD;
+  ev_convert(init->shape->dtype, init->data, (*op)->shape->dtype, value, 1);
+  return ev_fill_unused(e, op, value);
+}
+
 hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   static const hlo_window none = {0, NULL};
   u32 n = i->noperands / 2;
@@ -456,6 +464,7 @@ hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, h
   const hlo_shape *from = ops[0]->shape, *to = fold_part(i->shape, 0);
   if (!w) w = &none;
   if (w->n != from->rank) return ev_unsupported(i, "with a window of another rank");
+  for (u32 k = 0; k < n; k++) HS_TRY(fill_with_init(e, &ops[k], ops[n + k]));
   fold f;
   HS_TRY(fold_init(e, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops, true, &f));
   fold_accs a;
@@ -465,7 +474,12 @@ hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, h
   if (hs_ok(st) && from->elements && to->elements)
     st = dim < from->rank ? running_fold(&f, from, dim, backwards, a.p, ops)
                           : fold_windows(&f, w, from, to, a.p, ops);
-  return fold_accs_done(e, &f, i->shape, &a, st, out);
+  HS_TRY(fold_accs_done(e, &f, i->shape, &a, st, out));
+  for (u32 k = 0; k < n; k++) {
+    hlo_literal *r = hlo_shape_is_tuple(i->shape) ? (*out)->children[k] : *out;
+    for (u32 d = 0; d < w->n; d++) ev_window_size(&w->v[d], ops[0], d, r, d);
+  }
+  return HS_GOOD;
 }
 
 // ---- scan ---------------------------------------------------------------------------------------

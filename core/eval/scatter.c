@@ -112,8 +112,9 @@ typedef struct scatter_map {
   i64 index_step;            // between the components of one index vector
 } scatter_map;
 
-static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_shape *ids,
-                           const hlo_shape *up, scatter_map *m) {
+static bool scatter_map_of(const hlo_instr *i, hlo_literal *const *ops, u32 n, scatter_map *m) {
+  const hlo_shape *to = ops[0]->shape, *ids = ops[n]->shape, *up = ops[n + 1]->shape;
+  const i32 *used_ids = ops[n]->dynamic_sizes, *used = ops[n + 1]->dynamic_sizes;
   hlo_ints win = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS),
            ins = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS),
            batch = hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS),
@@ -138,7 +139,9 @@ static bool scatter_map_of(const hlo_instr *i, const hlo_shape *to, const hlo_sh
     if (holds(win, d)) continue;
     if (id_dim == vector) id_dim++;
     if (id_dim >= ids->rank) return false;
-    m->bn[m->nb] = up->dims[d], m->bu[m->nb] = us[d], m->bi[m->nb] = is[id_dim];
+    // only updates in use are made
+    m->bn[m->nb] = used_ids ? used_ids[id_dim] : used ? used[d] : up->dims[d];
+    m->bu[m->nb] = us[d], m->bi[m->nb] = is[id_dim];
     for (u32 b = 0; b < id_batch.n; b++)
       if (id_batch.v[b] == id_dim) m->bo[m->nb] = m->stride[batch.v[b]];
     m->nb++, id_dim++;
@@ -209,7 +212,7 @@ static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops
   hlo_ints map = hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS);
   fold f;
   scatter_map m;
-  if (!scatter_map_of(i, to, ids, up, &m)) return ev_unsupported(i, "with these dimension numbers");
+  if (!scatter_map_of(i, ops, n, &m)) return ev_unsupported(i, "with these dimension numbers");
   bool assign = n == 1 && c->root == c->params[1];
   if (assign)
     f = (fold){.n = 1,
@@ -222,7 +225,7 @@ static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops
   hlo_dtype it = ids->dtype;
   const char *id_data = ops[n]->data;
   bool single = ev_product(m.nw, m.wn) == 1;
-  if (hs_ok(st) && up->elements) do {
+  if (hs_ok(st) && up->elements && ev_product(m.nb, m.bn)) do {
       i64 u = 0, id = 0, o = 0;
       bool inside = true;
       for (u32 b = 0; b < m.nb; b++)

@@ -43,6 +43,28 @@ hs_status dyn_inline(pass_ctx *c) {
   return HS_GOOD;
 }
 
+// Removes what nobody calls and has dynamic dimensions: computations that were inlined or cloned.
+void dyn_remove_uncalled(pass_ctx *c) {
+  hlo_module *m = c->m;
+  u32 *n = HS_NEW_ARRAY(c->scratch, u32, m->next_comp_id + 1);
+  hlo_for_each_comp(f, m)
+    hlo_for_each_instr(i, f)
+      for (u32 k = 0; k < hlo_ncalled(i); k++) n[hlo_called(i, k)->id]++;
+  for (bool again = true; again;) {
+    again = false;
+    for (hlo_computation *f = m->first, *next; f; f = next) {
+      next = f->next;
+      bool sizes = false;
+      hlo_for_each_instr(i, f) sizes |= is_about_sizes(i);
+      if (!sizes || n[f->id] || f == m->entry) continue;
+      hlo_for_each_instr(i, f)
+        for (u32 k = 0; k < hlo_ncalled(i); k++) n[hlo_called(i, k)->id]--;
+      hlo_remove_computation(f);
+      again = true;
+    }
+  }
+}
+
 // A call through which no sizes go.
 bool dyn_call(dyn *d, hlo_instr *i) {
   return dyn_computation(d, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));

@@ -98,6 +98,7 @@ dyn_rule dyn_convolution;
 dyn_rule dyn_while, dyn_conditional, dyn_call;
 // Inlines the calls and fusions that values with dynamic dimensions go through.
 hs_status dyn_inline(pass_ctx *);
+void dyn_remove_uncalled(pass_ctx *);
 void dyn_count_callers(dyn *);
 // edges.c
 dyn_rule dyn_custom_call;

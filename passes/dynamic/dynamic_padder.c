@@ -104,6 +104,7 @@ static bool pad(dyn *d, const hlo_shape *stated, bool dynamic, u32 known) {
   if (!dyn_computation(d, d->c->m->entry)) return false;
   dyn_close_entry(d, stated, dynamic);
   sweep(d, known);
+  dyn_remove_uncalled(d->c);
   return true;
 }
 

@@ -33,6 +33,36 @@ static const struct one {
          "= f32[] constant(0) d = f32[<=4] set-dimension-size(x,n), dimensions={0} q = f32[<=6] "
          "pad(d,p), padding=1_1 ROOT r = f32[] reduce(q,z), dimensions={0}, to_apply=add }",
      "f32[]", "9", 0},
+    {"a size of one value alone",
+     ADD "ENTRY e { x = f32[<=4] constant({1,2,3,4}) one = s32[] constant(1) z = f32[] constant(0) "
+         "a = f32[<=4] set-dimension-size(x,one), dimensions={0} p = f32[] reduce(a,z), "
+         "dimensions={0}, to_apply=add q = f32[] reduce(x,z), dimensions={0}, to_apply=add "
+         "ROOT r = f32[] add(p,q) }",
+     "f32[]", "11", 0},
+    {"updates in use",
+     ADD "ENTRY e { x = f32[3] constant({1,2,3}) i = s32[2,1] constant({{0},{2}}) n = s32[] "
+         "constant(1) u = f32[2] constant({10,20}) j = s32[<=2,1] set-dimension-size(i,n), "
+         "dimensions={0} ROOT r = f32[3] scatter(x,j,u), update_window_dims={}, "
+         "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+         "to_apply=add }",
+     "f32[3]", "{11,2,3}", 0},
+    {"an update in use",
+     "ENTRY e { x = f32[4] constant({1,2,3,4}) u = f32[2] constant({8,9}) n = s32[] constant(1) "
+     "d = f32[<=2] set-dimension-size(u,n), dimensions={0} ROOT r = f32[4] "
+     "dynamic-update-slice(x,d,n) }",
+     "f32[4]", "{1,8,3,4}", 0},
+    {"rows of a dot",
+     "ENTRY e { x = f32[3,1] constant({{1},{2},{3}}) y = f32[1,2] constant({{1,2}}) n = s32[] "
+     "constant(2) d = f32[<=3,1] set-dimension-size(x,n), dimensions={0} p = f32[<=3,2] dot(d,y), "
+     "lhs_contracting_dims={1}, rhs_contracting_dims={0} ROOT r = s32[] get-dimension-size(p), "
+     "dimensions={0} }",
+     "s32[]", "2", 0},
+    {"windows in use",
+     ADD "ENTRY e { x = f32[6] constant({1,2,3,4,5,6}) n = s32[] constant(5) z = f32[] constant(0) "
+         "d = f32[<=6] set-dimension-size(x,n), dimensions={0} w = f32[<=3] reduce-window(d,z), "
+         "window={size=2 stride=2}, to_apply=add ROOT r = f32[] reduce(w,z), dimensions={0}, "
+         "to_apply=add }",
+     "f32[]", "10", 0},
     {"one element in use is spread",
      ADD "ENTRY e { x = f32[4] constant({1,2,3,4}) one = s32[] constant(1) n = s32[] constant(3) t "
          "= f32[] constant(2) z = f32[] constant(0) y = f32[4] broadcast(t), dimensions={} a = "
