@@ -377,7 +377,32 @@ hs_status hlo_eval_bitcast_convert(ev *e, const hlo_instr *i, hlo_literal **ops,
   return reinterpret(e, i, &ops[0], i->shape, out);
 }
 
+// Sizes go to the dimension of the same place in memory, where both arrays have the same ones.
+static void bitcast_sizes(const hlo_shape *from, const i32 *used, hlo_literal *r) {
+  const hlo_shape *to = r->shape;
+  bool same = used && r->dynamic_sizes && from->rank == to->rank;
+  for (int set = 0; set < 2 && same; set++)
+    for (u32 k = 0; k < to->rank; k++) {
+      i64 d = from->layout ? from->layout->minor_to_major[k] : from->rank - 1 - k,
+          t = to->layout ? to->layout->minor_to_major[k] : to->rank - 1 - k;
+      if (set) r->dynamic_sizes[t] = used[d];
+      else same &= from->dims[d] == to->dims[t];
+    }
+}
+
+static hs_status bitcast(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out);
+
 hs_status hlo_eval_bitcast(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *from = hlo_operand(i, 0)->shape;
+  i32 used[HLO_MAX_RANK];
+  bool sized = ops[0]->dynamic_sizes && from->rank <= HLO_MAX_RANK;
+  if (sized) memcpy(used, ops[0]->dynamic_sizes, from->rank * sizeof *used);
+  HS_TRY(bitcast(e, i, ops, out));
+  bitcast_sizes(from, sized ? used : NULL, *out);
+  return HS_GOOD;
+}
+
+static hs_status bitcast(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   const hlo_shape *to = i->shape, *from = hlo_operand(i, 0)->shape;
   if (!hlo_shape_is_array(from) || !hlo_shape_is_array(to)) {
     if (!hlo_shape_compatible(from, to)) return ev_unsupported(i, "between values of other forms");

@@ -110,6 +110,20 @@ static bool same_dims(dyn *d, hlo_instr *i) {
   return dyn_give_leaf(d, i, i, 0, x, 0), true;
 }
 
+// Dimensions of the same place in memory have the same size.
+static bool bitcast(dyn *d, hlo_instr *i) {
+  const hlo_shape *to = i->shape, *from = hlo_operand(i, 0)->shape;
+  if (!to->layout || !from->layout) return same_dims(d, i);
+  bool same = to->rank == from->rank && to->dtype == from->dtype;
+  for (int set = 0; set < 2 && same; set++)
+    for (u32 k = 0; k < to->rank; k++) {
+      u32 t = (u32)to->layout->minor_to_major[k], f = (u32)from->layout->minor_to_major[k];
+      if (set) dyn_give(d, i, i, 0, t, dyn_size(d, hlo_operand(i, 0), 0, f));
+      else same &= to->dims[t] == from->dims[f];
+    }
+  return same ? true : dyn_refuse(d, i, "it changes the dimensions");
+}
+
 // Of a value without operands all elements are in use.
 static bool all_in_use(dyn *d, hlo_instr *i) { return (void)d, (void)i, true; }
 
@@ -334,7 +348,7 @@ static bool transforms(dyn *d, hlo_instr *i) {
 // ---- the table ----------------------------------------------------------------------------------
 static dyn_rule *const rules[HLO_OPCODE_COUNT] = {
     [HLO_ADD_DEPENDENCY] = first_operand,
-    [HLO_BITCAST] = same_dims,
+    [HLO_BITCAST] = bitcast,
     [HLO_BITCAST_CONVERT] = same_dims,
     [HLO_BROADCAST] = dyn_broadcast,
     [HLO_CALL] = dyn_call,

@@ -423,13 +423,20 @@ static bool any_order(const hlo_computation *f) {
   }
 }
 
+// Of the indices or updates only some may be in use, which a loop over all of them does not know.
+static bool has_dynamic(const hlo_instr *i) {
+  bool any = hlo_shape_is_dynamic(i->shape);
+  for (u32 k = 0; k < i->noperands; k++) any |= hlo_shape_is_dynamic(hlo_operand(i, k)->shape);
+  return any;
+}
+
 static hs_status run_scatter_expander(pass_ctx *c) {
   enum { ALL, SIMPLE, INDETERMINATE };
   u32 mode = pass_option_choice(c, "mode");
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_SCATTER || hlo_shape_is_dynamic(i->shape)) continue;
+      if (i->opcode != HLO_SCATTER || has_dynamic(i)) continue;
       u32 nops = i->noperands / 2;
       index_map m = scatter_map(i);
       i64 n = vector_count(hlo_operand(i, nops), m.vector_dim);

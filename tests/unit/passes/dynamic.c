@@ -21,41 +21,57 @@ static void cut(hlo_literal *l, u32 round, u32 *k) {
           (i32)((l->shape->dims[d] + 2 * (*k)++ + round * 5) % (l->shape->dims[d] + 1));
 }
 
-static void compare_rounds(const backend *b, const hlo_module *m, bool alone) {
+static const backend *interp(void) { return backend_find("interp"); }
+
+// The module after a pipeline, on a backend, against itself before, on the evaluator.
+static void compare_rounds(const backend *b, const hlo_module *before, const char *pipeline,
+                           bool alone) {
   hlo_literal **args;
   u32 n;
   backend_exe *e, *want;
   const backend_options o = {.context = backends, .deadline_s = 120, .per_instruction = alone};
-  explain(hlo_inputs_random(ctx, m, 5, &args, &n));
+  hlo_module *m = hlo_module_clone(before, before->name);
+  if (*pipeline) run_verified(m, pipeline);
+  explain(hlo_inputs_random(ctx, before, 5, &args, &n));
   explain(b->compile(m, &o, &e));
-  explain(backend_find("interp")->compile(m, &o, &want));
+  explain(interp()->compile(before, &o, &want));
   for (u32 round = 0; round < 4; round++) {
     for (u32 k = 0, at = 0; k < n && round; k++) cut(args[k], round, &at);
     backend_result x, y;
-    explain(backend_find("interp")->run(want, n, args, NULL, &x));
+    explain(interp()->run(want, n, args, NULL, &x));
     explain(b->run(e, n, args, NULL, &y));
-    explain(hlo_compare(x.outputs, y.outputs, hlo_near(1e-4, 1e-4)));
+    expect_good(hlo_compare(x.outputs, y.outputs, hlo_near(1e-4, 1e-4)), pipeline);
     backend_result_free(&x);
     backend_result_free(&y);
   }
   b->release(e);
-  backend_find("interp")->release(want);
+  interp()->release(want);
   hlo_inputs_free(args, n);
+  hlo_module_free(m);
 }
 
 static void same_results(void **state) {
   (void)state;
-  static const char *const names[] = {"cpu", "gpu-emulated"};
+  static const struct {
+    const char *backend, *pipeline;
+    bool alone;
+  } ways[] = {{"cpu", "", false},
+              {"cpu", "", true},
+              {"cpu", "cpu", false},
+              {"cpu", "tuned", false},
+              {"cpu", "dynamic_padder, tuned", false},
+              {"gpu-emulated", "", false},
+              {"gpu-emulated", "gpu", false}};
   glob_t g;
   assert_int_equal(glob("tests/hlo/passes/dynamic/*.hlo", 0, NULL, &g), 0);
   for (size_t k = 0; k < g.gl_pathc; k++) {
     hlo_module *m = NULL;
-    print_message("%s\n", g.gl_pathv[k]);
     explain(hlo_load_file(ctx, g.gl_pathv[k], NULL, &m));
-    for (size_t j = 0; j < HS_COUNT(names); j++)
-      if (can_run(backend_find(names[j])))
-        for (int alone = 0; alone < 2 - (int)j; alone++)
-          compare_rounds(backend_find(names[j]), m, alone);
+    for (size_t j = 0; j < HS_COUNT(ways); j++) {
+      const backend *b = backend_find(ways[j].backend);
+      print_message("%s %s %s\n", g.gl_pathv[k], ways[j].backend, ways[j].pipeline);
+      if (can_run(b)) compare_rounds(b, m, ways[j].pipeline, ways[j].alone);
+    }
     hlo_module_free(m);
   }
   globfree(&g);
