@@ -249,7 +249,7 @@ hs_status ev_wait_received(ev *e, const hlo_instr *i, u32 id, hlo_literal **out)
     w->waiting++;
     while (!l->posted && !is_deadlock(w)) pthread_cond_wait(&w->changed, &w->lock);
   }
-  bool fine = l && l->posted;
+  bool taken = l && l->given, fine = l && l->posted && !taken;
   if (fine) {
     *out = l->value;
     l->value = NULL;
@@ -257,6 +257,7 @@ hs_status ev_wait_received(ev *e, const hlo_instr *i, u32 id, hlo_literal **out)
     if (l->confirmed) drop_transfer(w, l);
   }
   pthread_mutex_unlock(&w->lock);
+  if (taken) return hs_fail(HS_E_RUN, "%s: another has received what was sent", i->name);
   return fine ? HS_GOOD : deadlock(i);
 }
 
