@@ -110,14 +110,19 @@ static void release_dead(hlo_computation *x, const liveness *r) {
       pass_drop_control(i);
 }
 
-// Marks the elements on which the condition, a side effect or a user of the loop depends, and
-// transitively the elements that their updates depend on; returns how many.
+// Marks the elements on which the condition, a side effect or a user of the loop depends, and those
+// that hold what is unfinished, and transitively the elements that their updates depend on; returns
+// how many.
 static u32 find_live(const pass_loop *l, bool *live, liveness *body, liveness *cond) {
   indices work = {0};
   hlo_for_each_instr(i, l->cond)
     if (hlo_is_root(i) || hlo_has_side_effect(i)) mark_dependencies(cond, i, &work);
   hlo_for_each_instr(i, l->body)
     if (hlo_has_side_effect(i)) mark_dependencies(body, i, &work);
+  for (u32 k = 0; k < l->n; k++)
+    if (!live[k] && (pass_is_unfinished(hlo_operand(l->body->root, k)) ||
+                     (l->in && pass_is_unfinished(hlo_operand(l->in, k)))))
+      live[k] = true, hs_vec_push(&work, k);
   bool whole = hlo_is_root(l->w);
   hlo_for_each_use(u, l->w) whole |= u->user->opcode != HLO_GET_TUPLE_ELEMENT;
   hlo_for_each_use(u, l->w) {

@@ -66,14 +66,13 @@ static const hlo_origin *flat_origin(hlo_instr *i, u32 leaves) {
   return n == leaves ? now : NULL;
 }
 
-// Whether an element is the state of an asynchronous operation, a send or a receive: its done needs
-// that tuple unchanged.
+bool pass_is_unfinished(const hlo_instr *i) {
+  return hlo_op_has(i->opcode, HLO_F_ASYNC) || i->opcode == HLO_SEND || i->opcode == HLO_RECV;
+}
+
 static bool carries_async(const hlo_instr *tuple) {
-  for (u32 k = 0; k < tuple->noperands; k++) {
-    const hlo_instr *x = hlo_operand(tuple, k);
-    if (hlo_op_has(x->opcode, HLO_F_ASYNC) || x->opcode == HLO_SEND || x->opcode == HLO_RECV)
-      return true;
-  }
+  for (u32 k = 0; k < tuple->noperands; k++)
+    if (pass_is_unfinished(hlo_operand(tuple, k))) return true;
   return false;
 }
 

@@ -5,6 +5,10 @@
 
 #include "passes/control/loops.h"
 
+// Whether it is an asynchronous operation, a send or a receive: its done needs its result unchanged,
+// and it needs a user.
+bool pass_is_unfinished(const hlo_instr *);
+
 // Each returns whether it changed the loop; l->w is the new loop.
 // Replaces nested tuples in the state by their elements.
 bool pass_loop_flatten(pass_ctx *, pass_loop *l);
