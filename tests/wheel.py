@@ -94,7 +94,14 @@ def magic():
         if "history" in line:
             assert "-1 instr" in said, said
         if "explore" in line:
-            assert "<iframe" in result.result._repr_html_(), said
+            assert "<iframe" in result.result._repr_html_() and "page.html" not in said, said
+    import numpy
+    import hlosh
+    ip.user_ns["with_arguments"] = hlosh.Module(ip.user_ns["m"], numpy.ones(2, numpy.float32))
+    _, said = cell("%hlosh -m with_arguments run")
+    assert "{4, 4}" in said and "arguments.npz" not in said, said
+    _, said = cell("%hlosh explore no_such_instruction")
+    assert "E0704" in said, said
     _, said = cell("%%hlosh\nprint\nbogus\ncse_is_no_command\nstats")
     assert "%c = f32[2]{0} add(%a, %a)" in said and 'is called "bogus"' in said and "4 instructions" in said, said
     # braces are HLO's, not Python's

@@ -82,14 +82,14 @@ def hlosh(line, cell=None, namespace=None):
         what = namespace[words[1]]
         module = what if isinstance(what, Module) else Module(what)
         sh.modules.append(module)
-        lines += module._start() + module.done
+        lines += module._start(quiet=True) + module.done
         line = words[2] if len(words) > 2 else ""
     commands = [c for c in [line, *(cell or "").splitlines()] if c.strip()]
     last = commands[-1].split() if commands else []
     page = None
     if last and last[0] == "explore" and "-o" not in last and ";" not in commands[-1]:
         page = pathlib.Path(tempfile.mkdtemp(prefix="hlosh-")) / "page.html"
-        commands[-1] += f" -o '{page}'"
+        commands[-1] += f" -o '{page}' > /dev/null"
     sh(lines + commands)
     if page is None:
         return None

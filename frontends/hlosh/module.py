@@ -166,8 +166,9 @@ class Module:
             self.inputs = str(pathlib.Path(self.folder.name) / "arguments.npz")
             numpy.savez(self.inputs, **{f"arg{k}": a for k, a in enumerate(arrays)})
 
-    def _start(self):
-        return [f"load '{self.file}'"] + ([f"inputs '{self.inputs}' --cast"] if self.inputs else [])
+    def _start(self, quiet=False):
+        inputs = f"inputs '{self.inputs}' --cast" + (" > /dev/null" if quiet else "")
+        return [f"load '{self.file}'"] + ([inputs] if self.inputs else [])
 
     def do(self, commands):
         """Commands of the shell, separated by ; or lines, that come before all that follows. Returns the module."""
