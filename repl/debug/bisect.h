@@ -41,6 +41,8 @@ typedef struct bisect_trial {
 
 // The condition that a word names; false when it names none.
 bool bisect_condition(const char *word, bisect_kind *kind, const char **changes);
+// Whether any element is NaN.
+bool bisect_has_nan(const hlo_literal *);
 // The word for a condition; NULL for a script.
 const char *bisect_condition_text(bisect_kind);
 // Whether a word begins like a pipeline: with a pass, a pipeline or fix(. What it is beyond that,

@@ -80,10 +80,10 @@ static hs_status run_copy(bisect_trial *t, hlo_literal **out) {
   return st;
 }
 
-static bool has_nan(const hlo_literal *l) {
+bool bisect_has_nan(const hlo_literal *l) {
   if (hlo_shape_is_tuple(l->shape)) {
     for (u32 k = 0; k < l->nchildren; k++)
-      if (has_nan(l->children[k])) return true;
+      if (bisect_has_nan(l->children[k])) return true;
     return false;
   }
   hlo_dtype real = hlo_dtype_real_part(l->shape->dtype);
@@ -141,7 +141,9 @@ char *bisect_wrong_measure(const bisect_trial *t) {
 
 char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got) {
   if (t->kind == BISECT_NAN)
-    return has_nan(got) && !(t->want && has_nan(t->want)) ? hs_strdup("the result has NaN") : NULL;
+    return bisect_has_nan(got) && !(t->want && bisect_has_nan(t->want))
+               ? hs_strdup("the result has NaN")
+               : NULL;
   if (t->kind != BISECT_MISMATCH) return NULL;
   const hlo_module *m = t->m ? t->m : t->c->m;  // a plug-in's passes leave none to judge
   hs_status s = hlo_agree(m->entry->root, t->want, got, t->tol);

@@ -133,8 +133,13 @@ static hs_status judge(shrink_search *s, const shrink_case *x, char **why) {
   u64 generation = s->t.m->generation;
   hs_status st = run_pipeline(s, why);
   bool done = !hs_ok(st) || *why || is_clear(s, generation);
-  if (!done) st = make_reference(s, x);
+  bool nan = s->t.kind == BISECT_NAN;  // only then it matters whether the reference has one
+  if (!done && !nan) st = make_reference(s, x);
   if (!done && hs_ok(st)) st = bisect_judge(&s->t, why);
+  if (nan && hs_ok(st) && *why) {
+    st = make_reference(s, x);
+    if (!hs_ok(st) || (s->t.want && bisect_has_nan(s->t.want))) hs_free(*why), *why = NULL;
+  }
   hlo_literal_unref(s->t.want);
   hlo_module_free(s->t.m);
   s->t.want = NULL;
@@ -170,13 +175,19 @@ static const hlo_literal *known_value(const shrink_search *s, const hlo_instr *p
   return v && hlo_shape_compatible(v->value->shape, p->shape) ? v->value : NULL;
 }
 
+// Whether a verdict takes a run: without one, no candidate needs arguments.
+static bool is_run(const shrink_search *s) {
+  return s->t.kind != BISECT_INVALID && s->t.kind != BISECT_BIGGER && !s->by_pass &&
+         !s->t.compile_only;
+}
+
 // The values of the entry's instructions, as far as the evaluator has them and they are small
 // enough to keep. Where nothing is run they are of no use.
 static void know_values(shrink_search *s) {
   i64 bytes = 0;
   hlo_for_each_instr(i, s->best.m->entry) bytes += hlo_shape_bytes(i->shape);
-  bool runs = s->t.kind == BISECT_MISMATCH || s->t.kind == BISECT_NAN || s->t.kind == BISECT_CRASH;
-  if (!s->valid || bytes > MOST_KNOWN || !runs || s->by_pass || s->t.compile_only) return;
+  bool values = s->t.kind != BISECT_SLOWER && s->t.kind != BISECT_SCRIPT;
+  if (!s->valid || bytes > MOST_KNOWN || !values || !is_run(s)) return;
   watch_options o = {.capture = "*", .iteration = -1};
   hlo_literal *out = NULL;
   hs_status_drop(watch_run(s->t.c, s->best.m, &o, &s->known, &out));
@@ -222,7 +233,7 @@ static hs_status try(shrink_search *s, shrink_case x, const char *doing, bool *k
     usable = hs_ok(v);
     hs_status_drop(v);
   }
-  if (usable && !x.args) {
+  if (usable && !x.args && is_run(s)) {
     hs_status v = find_arguments(s, &x);
     usable = hs_ok(v);
     hs_status_drop(v);
@@ -395,8 +406,14 @@ hs_status shrink_run(shrink_search *s) {
   hs_status st = search(s);
   set->deadline = deadline;
   repl_progress_end(s->t.c->out);
-  if (!s->out_of_time) return st;
-  hs_status_drop(st);
+  if (s->out_of_time) {
+    hs_status_drop(st);
+    st = HS_GOOD;
+  }
+  if (!hs_ok(st) || !s->valid || s->best.args) return st;
+  shrink_case x = {.m = s->best.m};
+  HS_TRY(find_arguments(s, &x));
+  s->best = x;
   return HS_GOOD;
 }
 
