@@ -94,8 +94,8 @@ static hs_status optimize(plug_exe *e) {
   return hlo_verify(e->optimized, NULL);
 }
 
-static hs_status compile(plug_exe *e) {
-  const cpu_local_options o = {.few_devices = true, .in_place = true};
+static hs_status compile(plug_exe *e, emit_code *objects) {
+  const cpu_local_options o = {.few_devices = true, .in_place = true, .code = objects};
   bool away = plug_worker_takes(e);
   hs_status s = away ? plug_worker_compile(e) : cpu_local_compile(e->optimized, &o, &e->program);
   for (u32 k = 0; k < e->nouts; k++)
@@ -155,19 +155,37 @@ void plug_exe_drop(plug_exe *e) {
   hs_free(e);
 }
 
-// What Serialize gives: three parts with their sizes in front.
-static void keep_source(plug_exe *e, hs_str code, hs_str format, hs_str options) {
-  const hs_str parts[] = {options, format, code};
+// What Serialize gives: parts with their sizes in front.
+static void put_part(hs_buf *b, hs_str part) {
+  u64 n = part.n;
+  hs_buf_put(b, (const char *)&n, sizeof n);
+  hs_buf_put(b, part.p, part.n);
+}
+static void keep_source(plug_exe *e, const plug_sent *p) {
   hs_buf_put(&e->source, PLUG_SERIALIZED, sizeof PLUG_SERIALIZED - 1);
-  for (size_t k = 0; k < HS_COUNT(parts); k++) {
-    u64 n = parts[k].n;
-    hs_buf_put(&e->source, (const char *)&n, sizeof n);
-    hs_buf_put(&e->source, parts[k].p, parts[k].n);
-  }
+  put_part(&e->source, p->options);
+  put_part(&e->source, p->format);
+  put_part(&e->source, p->code);
 }
 
-static hs_status build(plug_exe *e, hs_str code, hs_str format, bool journal) {
-  HS_TRY(read_program(e, code, format));
+void plug_digest(hs_str objects, u8 out[HS_SHA256_BYTES]) {
+  hs_sha256 h;
+  hs_sha256_begin(&h);
+  if (objects.n) hs_sha256_put(&h, objects.p, objects.n);
+  hs_sha256_end(&h, out);
+}
+// Behind that: what the code was made into, or was taken from.
+static void keep_objects(plug_exe *e, const emit_code *o) {
+  hs_str objects = o->made.n ? (hs_str){o->made.p, o->made.n} : (hs_str){o->given, o->n};
+  u8 digest[HS_SHA256_BYTES];
+  plug_digest(objects, digest);
+  put_part(&e->source, (hs_str){(const char *)digest, sizeof digest});
+  put_part(&e->source, objects);
+}
+
+static hs_status build(plug_exe *e, const plug_sent *p, emit_code *objects, bool journal) {
+  hs_str code = p->code;
+  HS_TRY(read_program(e, code, p->format));
   hlo_journal_disable(e->given);
   if (journal) plug_journal(e->client, e->given, code.p, code.n);
   state_devices(e);
@@ -177,14 +195,13 @@ static hs_status build(plug_exe *e, hs_str code, hs_str format, bool journal) {
   plug_describe_results(e);
   HS_TRY(optimize(e));
   e->calls_out = calls_out(e->optimized);
-  return compile(e);
+  return compile(e, objects);
 }
 
-pj_error *plug_build(pj_client *c, hs_str code, hs_str format, hs_str options, bool journal,
-                     pj_loaded **out) {
+pj_error *plug_build(pj_client *c, const plug_sent *p, bool journal, pj_loaded **out) {
   *out = NULL;
   plug_options o;
-  pj_error *bad = plug_options_read(options.p, options.n, c, &o);
+  pj_error *bad = plug_options_read(p->options.p, p->options.n, c, &o);
   if (bad) return hs_free(o.devices), bad;
   plug_exe *e = hs_calloc(1, sizeof *e);
   atomic_init(&e->refs, 1);
@@ -194,9 +211,13 @@ pj_error *plug_build(pj_client *c, hs_str code, hs_str format, hs_str options, b
   e->replicas = o.replicas;
   e->partitions = o.partitions;
   e->devices = o.devices;
-  keep_source(e, code, format, options);
+  keep_source(e, p);
   fingerprint(e);
-  bad = plug_status(build(e, code, format, journal));
+  emit_code objects = {
+      .given = p->objects.n ? p->objects.p : NULL, .n = p->objects.n, .wanted = true};
+  bad = plug_status(build(e, p, &objects, journal));
+  keep_objects(e, &objects);
+  hs_buf_free(&objects.made);
   if (bad) return plug_exe_drop(e), bad;
   pj_loaded *l = plug_handle_new(PLUG_LOADED, sizeof *l);
   l->e = e;
@@ -211,6 +232,8 @@ pj_error *plug_Client_Compile(pj_client_compile *a) {
   if (!p || p->struct_size < PJ_SIZE(pj_program, format_n) || (p->code_n && !p->code) ||
       (p->format_n && !p->format) || (a->options_n && !a->options))
     return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: no program, format or options");
-  return plug_build(a->client, (hs_str){p->code, p->code_n}, (hs_str){p->format, p->format_n},
-                    (hs_str){a->options, a->options_n}, true, &a->executable);
+  const plug_sent sent = {.code = {p->code, p->code_n},
+                          .format = {p->format, p->format_n},
+                          .options = {a->options, a->options_n}};
+  return plug_build(a->client, &sent, true, &a->executable);
 }

@@ -30,6 +30,7 @@
 
 #include "backends/cpu/local.h"
 #include "backends/pjrt/pjrt.h"
+#include "core/base/sha256.h"
 #include "core/text/text.h"
 
 #include <pthread.h>
@@ -37,7 +38,7 @@
 
 #define PLUG_NAME "hlosh"
 #define PLUG_MEMORY_KIND "device"
-#define PLUG_SERIALIZED "hlosh executable 1\n"  // what a serialized program begins with
+#define PLUG_SERIALIZED "hlosh executable 2\n"  // what a serialized program begins with
 enum { PLUG_API_MAJOR = 0, PLUG_API_MINOR = 81 };
 enum { PLUG_MOST_DEVICES = 256 };
 
@@ -255,7 +256,7 @@ typedef struct plug_exe {
   u32 *devices;  // by replica, then partition
   u32 nargs, nouts;
   plug_leaf *args, *outs;
-  hs_buf source;  // serialized: options and the module as it was sent
+  hs_buf source;  // serialized: options, the module as it was sent, object code with its digest
   hs_buf proto, assignment;
   char fingerprint[40];
   bool calls_out;       // runs custom calls of the user's, where it is called
@@ -285,9 +286,14 @@ void plug_exe_drop(plug_exe *);
 static inline u32 plug_ndevices(const plug_exe *e) { return e->replicas * e->partitions; }
 // What is asked about its results: in query.c.
 void plug_describe_results(plug_exe *);
+// A program as a caller sends it; objects: code that another process made of it, or nothing.
+typedef struct plug_sent {
+  hs_str code, format, options, objects;
+} plug_sent;
 // Reads, optimizes and compiles; journal: HLOSH_JOURNAL gets it.
-pj_error *plug_build(pj_client *, hs_str code, hs_str format, hs_str options, bool journal,
-                     pj_loaded **out);
+pj_error *plug_build(pj_client *, const plug_sent *, bool journal, pj_loaded **out);
+// What a program's object code is told by, when it is read again.
+void plug_digest(hs_str objects, u8 out[HS_SHA256_BYTES]);
 
 // ---- sharding.c ---------------------------------------------------------------------------------
 // Gives the entry's root a sharding when it has none, and there are partitions.

@@ -1,6 +1,6 @@
 // query.c — what is asked about programs, and programs as bytes. A serialized program is what was
-// sent to be compiled, and is compiled again when it is read: code is not kept, since it is made
-// for the machine at hand.
+// sent to be compiled, and the object code that was made of it: passes run again when it is read, and
+// code is taken where it is that of the same kernels for the same processor (emit_code).
 #include "plugin/plugin.h"
 
 #include "core/analysis/cost.h"
@@ -224,7 +224,7 @@ pj_error *plug_Executable_Serialize(pj_serialize *a) {
 }
 
 pj_error *plug_Executable_DeserializeAndLoad(pj_deserialize *a) {
-  hs_str parts[3];
+  hs_str parts[5];  // options, format, module, digest, object code
   const size_t head = sizeof PLUG_SERIALIZED - 1;
   const char *p = a->bytes, *end = p ? p + a->n : NULL;
   bool ok = p && a->n >= head && !memcmp(p, PLUG_SERIALIZED, head);
@@ -240,5 +240,12 @@ pj_error *plug_Executable_DeserializeAndLoad(pj_deserialize *a) {
     return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: the bytes are no executable of hlosh's");
   if (a->struct_size >= PJ_SIZE(pj_deserialize, options_n) && a->options && a->options_n)
     parts[0] = (hs_str){a->options, a->options_n};
-  return plug_build(a->client, parts[2], parts[1], parts[0], false, &a->executable);
+  u8 digest[HS_SHA256_BYTES];
+  plug_digest(parts[4], digest);
+  bool whole = parts[3].n == sizeof digest && !memcmp(parts[3].p, digest, sizeof digest);
+  const plug_sent sent = {.options = parts[0],
+                          .format = parts[1],
+                          .code = parts[2],
+                          .objects = whole ? parts[4] : (hs_str){0}};
+  return plug_build(a->client, &sent, false, &a->executable);
 }

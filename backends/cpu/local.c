@@ -99,7 +99,8 @@ hs_status cpu_local_compile(const hlo_module *m, const cpu_local_options *o, cpu
   u64 t0 = hs_now_ns();
   float_mode was = enter(l->threads);
   const cpu_lower_options lo = {.one_device = o->few_devices && !tells_devices_apart(m),
-                                .threads = cpu_par_threads()};
+                                .threads = cpu_par_threads(),
+                                .code = o->code};
   hs_status s = cpu_lower(m, &lo, &l->p);
   leave(was);
   if (!hs_ok(s)) {

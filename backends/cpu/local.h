@@ -8,6 +8,7 @@
 #define CPU_LOCAL_H
 
 #include "backends/backend.h"
+#include "backends/emit/emit.h"
 
 typedef struct cpu_local cpu_local;
 
@@ -18,6 +19,8 @@ typedef struct cpu_local_options {
   // arguments are read and results written where the caller has them: they overlap nowhere, but a
   // result may be the argument whose storage it takes over
   bool in_place;
+  // object code to take instead of compiling, where it fits, and code to keep; NULL: neither
+  emit_code *code;
 } cpu_local_options;
 
 // The kernels of one run, in the caller's memory.

@@ -260,6 +260,7 @@ static void digest_of(const job *j, u32 k, u8 out[HS_SHA256_BYTES]) {
   part x = part_of(j, k);
   wire_put_u32(&b, j->options->vector_bytes);
   wire_put_u32(&b, j->options->contract);
+  wire_put_u32(&b, j->options->keep_denormals);
   if (x.region) emit_region_identity(x.region, &b);
   for (u32 n = 0; n < x.n; n++) emit_body_identity(x.bodies[n], &b);
   hs_sha256 h;

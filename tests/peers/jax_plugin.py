@@ -207,6 +207,28 @@ def layouts_and_programs():
         check("a program as bytes", np.array_equal(again(x), c(x)))
 
 
+def cached():
+    """JAX's compilation cache: what it has kept is loaded, and computes the same."""
+    import tempfile
+    hits = []
+    jax.monitoring.register_event_listener(lambda event, **_: hits.append(event) if event.endswith("/cache_hits") else None)
+    x = np.random.default_rng(4).normal(size=(9, 9)).astype(np.float32)
+    f = lambda a: lax.fori_loop(0, 3, lambda i, c: jnp.tanh(c @ a) + 0.125, a).sum(0)
+    with tempfile.TemporaryDirectory() as folder, jax.default_device(HLOSH[0]):
+        kept = {name: getattr(jax.config, name) for name in ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")}
+        jax.config.update("jax_compilation_cache_dir", folder)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        try:
+            first = np.asarray(jax.jit(f)(x))
+            check("kept programs", any("-cache" in name for name in os.listdir(folder)), os.listdir(folder))
+            jax.clear_caches()
+            hits.clear()
+            check("the same from the cache", np.array_equal(first, jax.jit(f)(x)) and len(hits) >= 1, hits)
+        finally:
+            for name, value in kept.items():
+                jax.config.update(name, value)
+
+
 def profiled():
     """jax.profiler.trace: runs of two programs, kernel by kernel, and the modules."""
     import glob
@@ -313,7 +335,7 @@ def worker():
 
 
 IN_A_WORKER = os.environ.get("HLOSH_WORKER") == "1"
-for part in (functions, training, devices, callbacks, threads, worker) if IN_A_WORKER else (functions, training, donated, devices, questions, layouts_and_programs, profiled, callbacks, threads):
+for part in (functions, training, devices, callbacks, threads, worker) if IN_A_WORKER else (functions, training, donated, devices, questions, layouts_and_programs, cached, profiled, callbacks, threads):
     try:
         part()
     except Exception as e:  # pylint: disable=broad-except

@@ -40,13 +40,20 @@ def lower_as_cpu(mlir, module, names):
             mlir.register_lowering(primitive, rule, platform="hlosh", inline=getattr(entry, "inline", True))
 
 
+def use_compilation_cache(cache):
+    """JAX keeps compiled programs (jax_compilation_cache_dir) for platforms that it lists by name, and asks this function for it."""
+    asked, enabled = getattr(cache, "is_cache_used", None), getattr(cache, "_is_cache_enabled", None)
+    if asked and enabled:
+        cache.is_cache_used = lambda backend: enabled() if backend.platform == "hlosh" else asked(backend)
+
+
 def initialize():
     """Called by JAX when it looks for plug-ins. It would start each that is registered, and stop when one cannot start, so this
     one is registered only when it is named."""
     import jax
     if "hlosh" not in (jax.config.jax_platforms or "").split(","):
         return
-    from jax._src import debugging, xla_bridge
+    from jax._src import compilation_cache, debugging, xla_bridge
     from jax._src.interpreters import mlir
     from jax._src.lax import linalg
     from jax_plugins.hlosh import callbacks
@@ -56,6 +63,7 @@ def initialize():
     platforms = getattr(mlir, "_platforms_with_donation", None)
     if isinstance(platforms, list) and "hlosh" not in platforms:
         platforms.append("hlosh")
+    use_compilation_cache(compilation_cache)
     lower_as_cpu(mlir, linalg, LAPACK)
     lower_as_cpu(mlir, debugging, ("debug_callback", "debug_print"))
     callbacks.use_callbacks(library)
