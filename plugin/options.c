@@ -2,10 +2,11 @@
 // how XLA compiles says nothing here, but what cannot be an option of XLA is refused.
 #include "plugin/plugin.h"
 
+#include "core/proto/schema.h"
 #include "core/proto/wire.h"
 
-enum { TUPLED = 2, BUILD_OPTIONS = 3, OVERRIDES = 7 };              // of CompileOptionsProto
-enum { NAME = 1 };                                                  // of an entry of the overrides
+enum { TUPLED = 2, BUILD_OPTIONS = 3, OVERRIDES = 7 };  // of CompileOptionsProto
+enum { NAME = 1, VALUE = 2, TEXT = 1 };  // of an entry of the overrides, and of its value
 enum { DEVICE = 1, REPLICAS = 4, PARTITIONS = 5, ASSIGNMENT = 9 };  // of ExecutableBuildOptions
 enum { COLUMNS = 3, IDS = 1 };  // of DeviceAssignmentProto, and of its columns
 
@@ -45,17 +46,37 @@ static pj_error *read_assignment(pb m, const pj_client *client, plug_options *o)
   return NULL;
 }
 
+enum { MOST = 80 };  // bytes of a name or value in a message
+static int shown(hs_str s) { return (int)HS_MIN(s.n, (size_t)MOST); }
+
+// A text for what is true or false.
+static pj_error *check_text(hs_str name, hs_str text) {
+  static const char *const words[] = {"true", "false", "True", "False", "1", "0"};
+  const pb_row *row = pb_row_by_name(PB_DebugOptions, name);
+  if (!row || row->type != PB_BOOL) return NULL;
+  for (size_t k = 0; k < HS_COUNT(words); k++)
+    if (hs_str_eq(text, hs_str_of(words[k]))) return NULL;
+  return plug_fail(PJ_INVALID_ARGUMENT,
+                   "hlosh: While setting option %.*s, '%.*s' is not a valid bool value.",
+                   shown(name), name.p, shown(text), text.p);
+}
+
 // Options by name, as in XLA_FLAGS: XLA's begin with xla_.
 static pj_error *check_overrides(pb m) {
   static const char prefix[] = "xla_";
-  enum { MOST = 80 };  // of a name in a message
-  pb_field f;
+  pb_field f, text;
   while (pb_next(&m, &f)) {
     if (f.num != OVERRIDES || f.wire != 2) continue;
     hs_str name = pb_str(f.sub, NAME);
     if (name.n < sizeof prefix || memcmp(name.p, prefix, sizeof prefix - 1) != 0)
-      return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: No such compile option: '%.*s'",
-                       (int)HS_MIN(name.n, (size_t)MOST), name.n ? name.p : "");
+      return plug_fail(PJ_INVALID_ARGUMENT, "hlosh: No such compile option: '%.*s'", shown(name),
+                       name.n ? name.p : "");
+    pb value = pb_sub(f.sub, VALUE);
+    pj_error *bad = NULL;
+    if (pb_get(value, TEXT, &text) && text.wire == 2)
+      bad =
+          check_text(name, (hs_str){(const char *)text.sub.p, (size_t)(text.sub.end - text.sub.p)});
+    if (bad) return bad;
   }
   return NULL;
 }

@@ -1,6 +1,6 @@
 // schema.h — what the messages around HloModuleProto look like: field numbers, names and
 // types, from schema.def and config.def. The text form and the keeping of unknown
-// fields go by it; private to proto*.c.
+// fields go by it, and what looks into XLA's options.
 //
 // A message is named by the index of its header among the rows (PB_HloModuleProto); its fields
 // follow the header.

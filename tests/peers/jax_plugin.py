@@ -207,6 +207,19 @@ def layouts_and_programs():
         check("a program as bytes", np.array_equal(again(x), c(x)))
 
 
+def options():
+    """Compile options that XLA refuses."""
+    lowered = jax.jit(lambda a: a + 1).lower(np.zeros(3, np.float32))
+    for key, value, want in (("invalid_key", "x", "No such compile option: 'invalid_key'"), ("xla_embed_ir_in_executable", "x", "is not a valid bool value."),
+                             ("xla_embed_ir_in_executable", "false", ""), ("xla_embed_ir_in_executable", True, "")):
+        try:
+            lowered.compile(compiler_options={key: value})
+            said = ""
+        except jax.errors.JaxRuntimeError as e:
+            said = str(e)
+        check(f"option {key}={value}", (want in said) if want else not said, said)
+
+
 def cached():
     """JAX's compilation cache: what it has kept is loaded, and computes the same."""
     import tempfile
@@ -335,7 +348,7 @@ def worker():
 
 
 IN_A_WORKER = os.environ.get("HLOSH_WORKER") == "1"
-for part in (functions, training, devices, callbacks, threads, worker) if IN_A_WORKER else (functions, training, donated, devices, questions, layouts_and_programs, cached, profiled, callbacks, threads):
+for part in (functions, training, devices, callbacks, threads, worker) if IN_A_WORKER else (functions, training, donated, devices, questions, layouts_and_programs, options, cached, profiled, callbacks, threads):
     try:
         part()
     except Exception as e:  # pylint: disable=broad-except
