@@ -1,6 +1,6 @@
 // query.c — what is asked about programs, and programs as bytes. A serialized program is what was
-// sent to be compiled, and the object code that was made of it: passes run again when it is read, and
-// code is taken where it is that of the same kernels for the same processor (emit_code).
+// sent to be compiled, and the object code that was made of it: passes run again when it is read,
+// and code is taken where it is that of the same kernels for the same processor (emit_code).
 #include "plugin/plugin.h"
 
 #include "core/analysis/cost.h"
