@@ -68,7 +68,7 @@ static void put_order(hs_buf *b, numbering *m, const nest_order *o) {
   put_u(b, o->less.next[0]), put_u(b, o->unique), put_u(b, o->places);
   put_u(b, o->starts), put_u(b, (u64)o->limits);
   put_u(b, o->key_bits), put_u(b, o->key_bits ? o->key.next[0] : NEST_NONE);
-  put_u(b, o->counts);
+  put_u(b, o->counts), put_u(b, (u64)o->wanted);
 }
 
 void nest_serialize(const nest *n, hs_buf *b) {

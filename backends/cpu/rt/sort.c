@@ -2,10 +2,10 @@
 //
 // The comparator is analysed when the program is prepared. When it compares the operands' elements
 // one after the other (core/analysis/sort_keys.h), the elements become order-preserving unsigned
-// keys, and sorting is a stable least-significant-digit radix sort of (key, index), from the last key to the
-// first. A single operand is sorted as keys alone, where no two different elements have the same
-// one. Any other comparator is compiled, or interpreted (scalar.c) without the emitter, and called
-// by a stable merge sort.
+// keys, and sorting is a stable least-significant-digit radix sort of (key, index), from the last
+// key to the first. A single operand is sorted as keys alone, where no two different elements have
+// the same one. Any other comparator is compiled, or interpreted (scalar.c) without the emitter,
+// and called by a stable merge sort.
 //
 // Lines are sorted independently and in parallel; a few long lines one after the other, by all
 // threads together: each counts and moves a part of the line. How many there are makes no
@@ -317,7 +317,7 @@ static bool sort_line(line *l) {
   char *space = l->space, *own = NULL;
   if (keys_alone(s) && !few_wanted(s)) {
     if (sort_keys_alone(l)) return true;
-    size_t order = block_align((size_t)s->len * sizeof *l->perm);
+    size_t order = ((size_t)s->len * sizeof *l->perm + 63) & ~(size_t)63;
     own = hs_try_alloc(order + line_bytes(s));
     if (!own) return false;
     l->perm = (u32 *)(void *)own;
@@ -354,7 +354,7 @@ static void place_line(const sorter *s, void *const *bufs, i64 number, line *l) 
 // Bytes for the permutation of a line, and behind it for its records: keys alone need no order, and
 // their second array is the result.
 static size_t perm_bytes(const sorter *s) {
-  return keys_alone(s) && !few_wanted(s) ? 0 : block_align((size_t)s->len * sizeof(u32));
+  return keys_alone(s) && !few_wanted(s) ? 0 : ((size_t)s->len * sizeof(u32) + 63) & ~(size_t)63;
 }
 
 static size_t space_bytes(const sorter *s) {

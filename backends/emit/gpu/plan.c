@@ -458,10 +458,11 @@ static void price_order(const nest *n, gpu_order *p) {
   if (!o->key_bits) return;
   double key = (double)hlo_dtype_storage(n->nodes.v[o->key.next[0]].dtype), from = 4,
          digits = digits_of(o), values = (double)o->stage.stores.n;
-  double bytes = p->bytes + key + from                 // keys are made
-                 + digits * (key + 2 * (key + from))   // counted and moved
-                 + from + values * sector + p->bytes;  // elements are fetched
-  p->digits_us = (2 + 3 * digits) * launch_us + all * bytes / bytes_in_us;
+  double moved = p->bytes + key + from                 // keys are made
+                 + digits * (key + 2 * (key + from)),  // counted and moved
+      fetched = from + values * sector + p->bytes;     // of elements
+  p->digits_us = (2 + 3 * digits) * launch_us +
+                 (all * moved + (double)p->rows * (double)p->wanted * fetched) / bytes_in_us;
 }
 
 gpu_order gpu_plan_order(const nest *n) {
@@ -470,6 +471,7 @@ gpu_order gpu_plan_order(const nest *n) {
   if (!o) return p;
   p.rows = 1;
   p.size = extent(n, o->along);
+  p.wanted = o->wanted ? o->wanted : p.size;
   for (u32 k = 0; k < o->stage.nloops; k++)
     if (o->stage.loops[k] != o->along) p.rows *= extent(n, o->stage.loops[k]);
   p.bytes = o->unique ? 0 : 4;

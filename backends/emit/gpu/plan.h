@@ -51,6 +51,7 @@ typedef struct gpu_stage {
 // are a part of a row, or some whole rows; or by the digits of their keys.
 typedef struct gpu_order {
   i64 rows, size;                // of elements; 0 rows: nothing is ordered
+  i64 wanted;                    // elements of a row that are read afterwards
   u32 tile, each;                // elements of a tile and row, a power of two; rows of a tile
   u32 bytes;                     // of an element
   bool several;                  // rows have several tiles

@@ -69,20 +69,21 @@ static LLVMValueRef digit_of(cg *c, LLVMValueRef key, LLVMValueRef number) {
 }
 
 // ---- a thread for each element ------------------------------------------------------------------
-// Row and element of a thread, where there is one: opens an if.
-static hs_status open_element(cg *c, const gpu_sorter *s, LLVMValueRef *number, LLVMValueRef *row,
-                              LLVMValueRef *element) {
+// Row and element, and the place of its key, of a thread, of `each` elements of a row: opens an if.
+static hs_status open_element(cg *c, const gpu_sorter *s, i64 each, LLVMValueRef *at,
+                              LLVMValueRef *row, LLVMValueRef *element) {
   gpu_code *g = gpu_of(c);
-  *number = add(c, times(c, g->block, THREADS), g->thread);
-  HS_TRY(cg_open_if(c, below(c, *number, s->p.rows * s->p.size)));
-  *row = LLVMBuildUDiv(c->b, *number, cg_ixc(c, s->p.size), "");
-  *element = LLVMBuildURem(c->b, *number, cg_ixc(c, s->p.size), "");
+  LLVMValueRef number = add(c, times(c, g->block, THREADS), g->thread);
+  HS_TRY(cg_open_if(c, below(c, number, s->p.rows * each)));
+  *row = LLVMBuildUDiv(c->b, number, cg_ixc(c, each), "");
+  *element = LLVMBuildURem(c->b, number, cg_ixc(c, each), "");
+  *at = add(c, times(c, *row, s->p.size), *element);
   return HS_GOOD;
 }
 
 static hs_status make_keys(cg *c, const gpu_sorter *s) {
   LLVMValueRef at, row, element, v[GPU_SORT_VALUES], key;
-  HS_TRY(open_element(c, s, &at, &row, &element));
+  HS_TRY(open_element(c, s, s->p.size, &at, &row, &element));
   HS_TRY(gpu_sort_compute(c, s, row, element, v));
   HS_TRY(cg_apply(c, &s->o->key, v, v, &key));
   store(c, key_type(c, s), key, c->bufs[s->o->keys[0]], at);
@@ -94,7 +95,7 @@ static hs_status make_keys(cg *c, const gpu_sorter *s) {
 
 static hs_status gather(cg *c, const gpu_sorter *s, LLVMValueRef number) {
   LLVMValueRef at, row, element, v[GPU_SORT_VALUES];
-  HS_TRY(open_element(c, s, &at, &row, &element));
+  HS_TRY(open_element(c, s, s->p.wanted, &at, &row, &element));
   LLVMValueRef from = index_of(c, load(c, c->i32, side(c, s->o->from, number, false), at));
   HS_TRY(gpu_sort_compute(c, s, row, from, v));
   HS_TRY(gpu_sort_store(c, s, row, element, v));

@@ -63,7 +63,7 @@ static void digit_launches(const gpu_order *o, launches *l) {
     add_launch(l, GPU_ORDER_SCAN, o->rows << GPU_ORDER_BITS, number);
     add_launch(l, GPU_ORDER_MOVE, tiles, number);
   }
-  add_launch(l, GPU_ORDER_GATHER, blocks_for(o->rows * o->size),
+  add_launch(l, GPU_ORDER_GATHER, blocks_for(o->rows * o->wanted),
              o->digits & 1 ? GPU_ORDER_SHIFTS : 0);
 }
 

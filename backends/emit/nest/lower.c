@@ -428,7 +428,8 @@ void lower_store(lowering *l, size_t stage, u32 leaf, const nest_expr *const *id
 
 static void lower_outputs(lowering *l, lower_frame *f, const hlo_instr *root) {
   nest *n = l->n;
-  if (l->all && (lower_sort(l, f, root) || lower_scan(l, f, root))) return;
+  if (l->all && (lower_sort(l, f, root) || lower_topk(l, f, root) || lower_scan(l, f, root)))
+    return;
   u32 outs = hlo_shape_leaves(l->top->shape), first = l->leaf_base[l->top->noperands];
   const hlo_shape **shapes = HS_NEW_ARRAY(l->a, const hlo_shape *, outs);
   const nest_expr ***indices = HS_NEW_ARRAY(l->a, const nest_expr **, outs);

@@ -138,5 +138,6 @@ nest_val lower_scatter(lowering *, lower_frame *, const hlo_instr *, u32 leaf, u
 bool lower_scan(lowering *, lower_frame *, const hlo_instr *root);
 // A sort that is the root of the kernel, with its stores; false: it is something else.
 bool lower_sort(lowering *, lower_frame *, const hlo_instr *root);
+bool lower_topk(lowering *, lower_frame *, const hlo_instr *root);
 
 #endif

@@ -1,4 +1,4 @@
-// lower_order.c — lowering of scatter and sort, where elements go to places that data decides.
+// lower_order.c — lowering of scatter, sort and topk: elements go to places that data decides.
 //
 // For targets whose threads must not meet in memory (nest_lower_all). A sort becomes an order of
 // the nest, which the target has a way for. A scatter puts its updates in the order of the places
@@ -8,6 +8,8 @@
 // over several places, and where little is to be done, an element looks through all indices
 // instead, which is refused where it would take minutes.
 #include "backends/emit/nest/lower.h"
+
+#include "core/analysis/sort_keys.h"
 
 #include "core/analysis/sort_keys.h"
 
@@ -482,5 +484,71 @@ bool lower_sort(lowering *l, lower_frame *f, const hlo_instr *i) {
   o->stage = n->stages.v[stage];
   n->stages.n--;  // its stores go with the order
   n->order = o;
+  return true;
+}
+
+// ---- topk ---------------------------------------------------------------------------------------
+// Rows along the last dimension, in scratch in their order: of them the first ones are the result.
+// Greatest or least first in the total order, equal ones by their places.
+static const nest_expr *row_major(nest *n, const hlo_shape *s, const nest_expr *const *idx) {
+  const nest_expr *e = nest_const(n, 0);
+  for (u32 d = 0; d < s->rank; d++) e = nest_add(n, nest_mul(n, e, s->dims[d]), idx[d]);
+  return e;
+}
+
+static nest_order *best_first(nest *n, hlo_dtype t, bool largest, u32 value, u32 number) {
+  nest_order *o = new_order(n);
+  nest_val before;
+  placeholders(n, &o->less, 2, (u32[]){value, number});
+  (void)nest_compare(n, largest ? HLO_DIRECTION_GT : HLO_DIRECTION_LT, hlo_dtype_is_float(t), t,
+                     (nest_val){o->less.acc[0], NEST_NONE}, (nest_val){o->less.elem[0], NEST_NONE},
+                     &before);
+  o->less.next[0] = before.re;
+  u32 key = key_of(n, o->less.acc[0], &(hlo_sort_key){.descending = largest});
+  o->key_bits = (u32)hlo_dtype_bits(n->nodes.v[key].dtype);
+  if (o->key_bits < 32) key = nest_op1(n, HLO_CONVERT, HLO_U32, key);
+  o->key = o->less;
+  o->key.next = hs_arena_zalloc(n->a, sizeof *o->key.next);
+  o->key.next[0] = key;
+  return o;
+}
+
+bool lower_topk(lowering *l, lower_frame *f, const hlo_instr *i) {
+  nest *n = l->n;
+  if (i->opcode != HLO_TOPK) return false;
+  const hlo_shape *s = hlo_operand(i, 0)->shape, *to = hlo_shape_leaf(i->shape, 0);
+  u32 last = s->rank - 1;
+  if (to->elements == 0) return true;
+  bool known = hlo_dtype_is_integer(s->dtype) || s->dtype == HLO_F16 || s->dtype == HLO_BF16 ||
+               s->dtype == HLO_F32 || s->dtype == HLO_F64;
+  if (!known || hlo_dtype_bits(s->dtype) < 8 || to->dtype != s->dtype || s->dims[last] <= 1 ||
+      s->dims[last] > INT32_MAX || elements(s) > 0x1p36)
+    return (void)lower_refuse(l, i, "of such rows"), true;
+  const nest_expr **idx;
+  size_t stage;
+  if (!lower_stage(l, s, &stage, &idx)) return true;
+  nest_val v = lower_value(l, f, hlo_operand(i, 0), 0, s->rank, idx, NEST_NONE);
+  if (lower_failed(l)) return true;
+  u32 number = nest_op1(
+      n, HLO_CONVERT, HLO_S32,
+      nest_node_add(n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = idx[last]}));
+  bool largest = hlo_attr_int(i, HLO_ATTR_LARGEST, 1) != 0;
+  nest_order *o = best_first(n, s->dtype, largest, v.re, number);
+  u32 values = nest_scratch(n, s->dtype, s->elements),
+      numbers = nest_scratch(n, HLO_S32, s->elements);
+  const nest_expr *at = row_major(n, s, idx);
+  o->along = idx[last]->t[0].var;
+  o->places = nest_scratch(n, HLO_U32, s->elements);
+  o->starts = NEST_NONE;
+  o->wanted = to->dims[last];
+  o->stage = n->stages.v[stage];
+  n->stages.n--;
+  hs_vec_push(&o->stage.stores, ((nest_store){values, at, v.re}));
+  hs_vec_push(&o->stage.stores, ((nest_store){numbers, at, number}));
+  n->order = o;
+  if (!lower_stage(l, to, &stage, &idx)) return true;
+  at = row_major(n, s, idx);
+  lower_store(l, stage, 0, idx, (nest_val){load_at(n, values, at), NEST_NONE});
+  lower_store(l, stage, 1, idx, (nest_val){load_at(n, numbers, at), NEST_NONE});
   return true;
 }

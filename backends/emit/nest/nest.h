@@ -181,6 +181,7 @@ typedef struct nest_order {
   // Buffers in scratch of a sort by digits (gpu/radix.c): keys and where their elements were, twice
   // each; of each digit how many a tile has, and all. Numbers; NEST_NONE: it is no such sort.
   u32 keys[2], from[2], counts, totals;
+  i64 wanted;  // so many elements of a row that somebody reads; 0: all
 } nest_order;
 
 // A result that is an operand with a part of it replaced: its buffer holds the operand's bytes

@@ -549,6 +549,16 @@ static void digits(void **state) {
       "dimensions={}\n j = u16[20000,1] remainder(i, ks)\n ROOT r = f32[300] scatter(t, j, u), "
       "update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
       "index_vector_dim=1, to_apply=add }\n");
+  add(0, true,
+      "HloModule m\nENTRY e { o = bf16[2,9001] parameter(0)\n"
+      " ROOT r = (bf16[2,7], s32[2,7]) topk(o), k=7, largest=true }\n");
+  add(0, true,
+      "HloModule m\nENTRY e { o = s16[2,9001] parameter(0)\n"
+      " ROOT r = (s16[2,9001], s32[2,9001]) topk(o), k=9001, largest=false }\n");
+  // rows of one tile: by the network
+  add(0, true,
+      "HloModule m\nENTRY e { o = f32[5,300] parameter(0)\n"
+      " ROOT r = (f32[5,8], s32[5,8]) topk(o), k=8, largest=true }\n");
   run_all();
   for (size_t k = 0; k + 1 < kernels.n; k++)
     assert_string_equal(kernels.v[k]->before[0].suffix, "_keys");
