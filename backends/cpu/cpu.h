@@ -6,6 +6,7 @@
 //   rt         kernels in C and library calls for what is not emitted (rt/rt.h)
 //   called.c   what functions of core/eval do: libraries, and what happens between devices
 //   buffers.c  buffer assignment: in-place results, live ranges, heap simulation
+//   chain.c    products that become one step with what lies between them
 //   region.c   which parts become one function
 //   exec.c     runs steps; control flow without round trips
 //   bind.c     a run in its caller's memory instead of the program's
@@ -107,11 +108,12 @@ struct cpu_step {
   i32 pos;
   u32 nin, nvals;  // values: nin operand leaves, then result leaves
   u32 *vals;
-  void **bufs;                // nvals pointers, filled before it runs
-  const emit_kernel *kernel;  // EMIT
-  const void *device;         // EMIT: the kernel of a maker; NULL: this backend's own code
-  cpu_rt rt;                  // RT
-  cpu_called called;          // CALLED
+  void **bufs;                 // nvals pointers, filled before it runs
+  const emit_kernel *kernel;   // EMIT
+  const void *device;          // EMIT: the kernel of a maker; NULL: this backend's own code
+  cpu_rt rt;                   // RT
+  const hlo_instr *joined[2];  // RT: what else it computes on the way (chain.h); NULL: nothing
+  cpu_called called;           // CALLED
   cpu_block *blocks;
   u32 nblocks;       // WHILE: condition, body; COND: branches
   u32 pred;          // WHILE: the condition's result; COND: the selector

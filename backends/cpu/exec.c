@@ -49,8 +49,7 @@ static void drop_spare(u32 k) {
   (void)munmap(at, bytes);
 }
 
-// The smallest that is large enough, cut to n bytes; NULL when none is, or only twice as large
-// ones.
+// The smallest that is large enough, cut to n bytes; NULL when there is none below twice that.
 static void *take_spare(size_t n) {
   u32 best = spares.n;
   for (u32 k = 0; k < spares.n; k++)

@@ -11,6 +11,7 @@
 // like a call, and so is one of dots and the like (cpu_heavy_bodies). An asynchronous operation is
 // done at its start. Loop state that the body returns unchanged is no state: its readers inside and
 // after the loop read the initial value.
+#include "backends/cpu/chain.h"
 #include "backends/cpu/leaves.h"
 #include "backends/cpu/region.h"
 #include "backends/cpu/rt/scalar.h"
@@ -583,6 +584,7 @@ static hs_status lower_module(cpu_lowering *l, const hlo_module *m) {
   make_arguments(l, m->entry);
   HS_TRY(lower_computation(l, m->entry, p->arg_value, &p->entry));
   make_results(l, m);
+  cpu_join_chains(l);
   extend_uses(l);
   collect_kernels(p, &p->entry);
   if (p->away) p->fallbacks = 0;

@@ -131,9 +131,15 @@ static void answer(const request *q, const served *s, hs_buf *reply) {
   for (size_t k = 0; k < p->kernels.n; k++) {
     wire_put_str(reply, p->kernels.v[k]->instr->name);
     wire_put_str(reply, s->kind->step_text(s, p->kernels.v[k]));
-    hlo_cost cost = hlo_cost_instr(p->kernels.v[k]->instr);
-    wire_put_f64(reply, cost.flops);
-    wire_put_f64(reply, cost.bytes_read + cost.bytes_written);
+    const hlo_instr *const all[] = {p->kernels.v[k]->instr, p->kernels.v[k]->joined[0],
+                                    p->kernels.v[k]->joined[1]};
+    double flops = 0, bytes = 0;
+    for (size_t j = 0; j < HS_COUNT(all) && all[j]; j++) {
+      hlo_cost cost = hlo_cost_instr(all[j]);
+      flops += cost.flops, bytes += cost.bytes_read + cost.bytes_written;
+    }
+    wire_put_f64(reply, flops);
+    wire_put_f64(reply, bytes);
   }
   wire_put_u32(reply, q->code.taken);
   wire_put_bytes(reply, q->code.made.p, q->code.made.n);

@@ -68,6 +68,24 @@ static void name_body(emit_body *b, size_t number, const hlo_instr *i) {
     if (!isalnum((unsigned char)*p)) *p = '_';
 }
 
+// Whether a kernel along rows takes over the memory of an operand that is made for it alone. Then
+// its stores go where it has just read: past the caches would gain nothing.
+static bool takes_over(const hlo_instr *i, const nest *n) {
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *o = hlo_operand(i, k);
+    if (!hlo_shape_is_array(o->shape)) return false;  // leaves are not operands
+  }
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *o = hlo_operand(i, k);
+    u32 readers = 0;
+    hlo_for_each_use(use, o) readers += use != NULL;
+    if (readers == 1 && o->opcode != HLO_PARAMETER && !hlo_is_root(o) &&
+        nest_row_in_place(n, (int)k, (int)i->noperands))
+      return true;
+  }
+  return false;
+}
+
 // The operands that the only result of a kernel along rows may take the place of.
 static void add_shares(emit_unit *u, const nest *n, emit_kernel *k) {
   if (k->kind != EMIT_ROW_WISE) return;
@@ -78,6 +96,7 @@ static void add_shares(emit_unit *u, const nest *n, emit_kernel *k) {
   for (u32 in = 0; in < operands; in++)
     if (nest_row_in_place(n, (int)in, (int)operands)) shares[k->nshares++] = (emit_share){in, 0};
   k->shares = shares;
+  if (k->nshares) k->chunk_rows = nest_chunk_rows(n, &k->row_elements);
 }
 
 hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
@@ -95,6 +114,10 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   nest_simplify(b->n);
   if (u->options.vector_bytes) nest_interleave(b->n);
   nest_schedule(b->n, &m);
+  if (b->n->stages.n == 1 && takes_over(i, b->n)) {
+    if (m.wanted.stream < 0) b->n->stages.v[0].stream = false;
+    if (m.wanted.chunks < 0) nest_smaller_chunks(&b->n->stages.v[0], b->n);
+  }
   nest_serialize(b->n, &b->key);
   b->hash = hs_hash_bytes(b->key.p, b->key.n, 0);
   emit_kernel *k = HS_NEW(&u->arena, emit_kernel);

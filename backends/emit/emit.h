@@ -44,6 +44,9 @@ typedef struct emit_kernel {
   const emit_update *updates;
   u32 nshares;  // of a kernel along rows; others: emit_kind_in_place
   const emit_share *shares;
+  // Of a kernel along rows that has shares: chunk k computes rows k * chunk_rows and so on of the
+  // result, of row_elements each, and reads no others of what may be shared; 0: not so
+  i64 chunk_rows, row_elements;
   emit_entry *fn;                 // set by emit_finish
   emit_entry *finish;             // set by emit_finish when finish_chunks > 0
   size_t fn_bytes, finish_bytes;  // of their code; 0: not known

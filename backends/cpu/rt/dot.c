@@ -429,14 +429,18 @@ static void choose(dot *d, cpu_rt *out) {
   d->pack_c |= !cpu_dot_stored_as(d->tc, d->sum_type);
 }
 
-hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
-  dot *d = hs_calloc(1, sizeof *d);
-  d->ta = hlo_operand(i, 0)->shape->dtype;
-  d->tb = hlo_operand(i, 1)->shape->dtype;
-  d->tc = i->shape->dtype;
+void cpu_dot_read(const hlo_instr *i, dot *d) {
+  *d = (dot){.ta = hlo_operand(i, 0)->shape->dtype,
+             .tb = hlo_operand(i, 1)->shape->dtype,
+             .tc = i->shape->dtype};
   d->sum_type = compute_type(d->ta, d->tb, d->tc);
   d->operand_type = operand_type(d->ta, d->tb, d->sum_type);
   arrange(d, i);
+}
+
+hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
+  dot *d = hs_calloc(1, sizeof *d);
+  cpu_dot_read(i, d);
   *out = (cpu_rt){.kind = "dot", .state = d, .run = run_dot, .release = free_dot};
   choose(d, out);
   cpu_dot_pack_strides(d);

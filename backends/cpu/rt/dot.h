@@ -65,6 +65,10 @@ typedef struct dot {
   dot_dnnl *dnnl;
 } dot;
 
+// ---- dot.c -----------------------------------------------------------------------------------
+// The collapsed form of an instruction, nothing chosen yet: A and B are its operands in order.
+void cpu_dot_read(const hlo_instr *, dot *);
+
 // ---- dot_pack.c ------------------------------------------------------------------------------
 size_t cpu_dot_compute_size(dot_compute);  // bytes of an element
 hlo_dtype cpu_dot_dtype(dot_compute);      // the element type that has its representation

@@ -122,6 +122,15 @@ struct dnnl_engine *cpu_dnnl_engine(void);
 struct dnnl_stream *cpu_dnnl_stream(void);
 #endif
 
+// ---- chain.c ------------------------------------------------------------------------------------
+// A product, a kernel along the rows of its result, and a product of what that makes, as in
+// attention: first, rows, last. in: the leaf of the kernel's operands (of `nin`) that first
+// computes. False when they cannot be, or need not be, computed in pieces of rows that stay in the
+// cache. Else *out computes the last one's result. Its bufs: first's two operands, the kernel's
+// operand leaves (that at `in` is not looked at), last's right operand, the result.
+bool cpu_chain_make(const hlo_instr *first, const emit_kernel *rows, u32 nin, u32 in,
+                    const hlo_instr *last, cpu_rt *out);
+
 // ---- layout.c -----------------------------------------------------------------------------------
 // strides[d]: elements between neighbours along logical dimension d; room for leaf->rank of them.
 void cpu_strides(const hlo_shape *leaf, i64 *strides);

@@ -309,5 +309,10 @@ void nest_keep_rows(nest *, nest_stage *, const nest_row_room *);
 // (both by nest_buf.arg): of the operand it reads only the row that it is about to store, all of it
 // before.
 bool nest_row_in_place(const nest *, int in, int out);
+// Of such a nest: how many rows a chunk stores, where chunks are runs of rows of the result in its
+// order; *elements: of a row. 0 where they are not, or where stores go past the caches.
+i64 nest_chunk_rows(const nest *, i64 *elements);
+// Halves the chunks of such a nest's stage until the rows of one stay in the second cache.
+void nest_smaller_chunks(nest_stage *, const nest *);
 
 #endif

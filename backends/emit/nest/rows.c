@@ -475,3 +475,50 @@ bool nest_row_in_place(const nest *n, int in, int out) {
   }
   return true;
 }
+
+// The coefficient of a variable; 0 when the expression does not have it.
+static i64 coefficient(const nest_expr *e, u32 var) {
+  for (u32 k = 0; k < e->n; k++)
+    if (e->t[k].var == var) return e->t[k].coef;
+  return 0;
+}
+
+i64 nest_chunk_rows(const nest *n, i64 *elements) {
+  const nest_stage *st = &n->stages.v[0];
+  const nest_expr *e = st->stores.v[0].e;
+  if (st->stream || e->c || e->n > st->nloops || !st->nloops) return 0;
+  i64 step = 1, rows = 1;
+  bool whole = true;  // every loop inside of this one is, within a chunk
+  for (u32 k = st->nloops; k-- > 0;) {
+    const nest_var *v = &n->vars.v[st->loops[k]];
+    i64 extent = v->hi + 1;
+    if (v->lo || (extent > 1 && coefficient(e, st->loops[k]) != step)) return 0;
+    step *= extent;
+    if (k == st->nloops - 1) {
+      if (st->split[k] > 1) return 0;
+      *elements = extent;
+      continue;
+    }
+    i64 part = st->split[k] > 1 ? st->block[k] : extent;
+    if (extent % part || (!whole && part != 1)) return 0;
+    rows *= part;
+    whole = whole && part == extent;
+  }
+  return rows;
+}
+
+void nest_smaller_chunks(nest_stage *st, const nest *n) {
+  enum { MOST_BYTES = 256 << 10 };
+  i64 bytes = (i64)hlo_dtype_storage(n->bufs.v[st->stores.v[0].buf].dtype);
+  for (u32 k = st->nloops; k-- > 0;) {
+    i64 extent = n->vars.v[st->loops[k]].hi + 1;
+    if (st->split[k] <= 1) {
+      bytes = hs_mul_sat_i64(bytes, extent);
+      continue;
+    }
+    while (hs_mul_sat_i64(bytes, st->block[k]) > MOST_BYTES && st->block[k] % 2 == 0 &&
+           extent % st->block[k] == 0)
+      st->block[k] /= 2, st->split[k] *= 2, st->chunks *= 2;
+    return;
+  }
+}

@@ -252,12 +252,116 @@ static void in_fusions(void **st) {
       " ROOT r = f32[40,40]{0,1} get-tuple-element(w), index=1 }"));
 }
 
+// ---- a kernel along rows between two dots -------------------------------------------------------
+#define SCORES "f32[2,8,256,256]"
+// Softmax of the first parameter, plus the second along rows and the third in full.
+static const char softmax[] =
+    "max { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT m = f32[] maximum(a, b) }\n"
+    "sum { c = f32[] parameter(0)\n d = f32[] parameter(1)\n ROOT s = f32[] add(c, d) }\n"
+    "rows { p = " SCORES " parameter(0)\n u = f32[256] parameter(1)\n v = " SCORES
+    " parameter(2)\n ub = " SCORES " broadcast(u), dimensions={3}\n"
+    " pu = " SCORES " add(p, ub)\n x = " SCORES " add(pu, v)\n"
+    " low = f32[] constant(-inf)\n zero = f32[] constant(0)\n"
+    " top = f32[2,8,256] reduce(x, low), dimensions={3}, to_apply=max\n"
+    " tops = " SCORES " broadcast(top), dimensions={0,1,2}\n"
+    " less = " SCORES " subtract(x, tops)\n e = " SCORES " exponential(less)\n"
+    " all = f32[2,8,256] reduce(e, zero), dimensions={3}, to_apply=sum\n"
+    " alls = " SCORES " broadcast(all), dimensions={0,1,2}\n"
+    " ROOT share = " SCORES " divide(e, alls) }\n";
+#define TAKES " bias = f32[256] parameter(3)\n full = " SCORES " parameter(4)\n"
+#define FIRST(q_batch, q_k, k_k)                                                    \
+  " s = " SCORES " dot(q, k), lhs_batch_dims={" q_batch "}, rhs_batch_dims={0,1}, " \
+  "lhs_contracting_dims={" q_k "}, rhs_contracting_dims={" k_k "}\n"
+#define LAST                                                                     \
+  " o = f32[2,8,256,24] dot(p, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, " \
+  "lhs_contracting_dims={3}, rhs_contracting_dims={2}\n"
+#define ROWS " p = " SCORES " fusion(s, bias, full), kind=kInput, calls=rows\n"
+
+static char *with_softmax(const char *rest) {
+  return hs_format("HloModule t\n%s%s", softmax, rest);
+}
+
+// They are one kernel, or not, and compute the same.
+static void chain(const char *rest, bool one) {
+  char *text = with_softmax(rest);
+  hlo_module *m = parse(text);
+  backend_options o = {.context = backends};
+  backend_exe *e = NULL;
+  explain(cpu->compile(m, &o, &e));
+  const backend_compiled *c = cpu->compiled(e);
+  bool found = false;
+  for (u32 k = 0; k < c->nkernels; k++)
+    found |= !strcmp(c->kernels[k].kind, "dots by rows (tiles)");
+  assert_int_equal(found, one);
+  if (one) assert_true(c->temp_bytes < 1 << 20);  // the scores are 4 MB
+  cpu->release(e);
+  hlo_module_free(m);
+  agrees(text);
+  hs_free(text);
+}
+
+static void between_dots(void **st) {
+  (void)st;
+  chain("ENTRY e { q = f32[2,8,256,32] parameter(0)\n k = f32[2,8,256,32] parameter(1)\n"
+        " v = f32[2,8,256,24] parameter(2)\n" TAKES FIRST("0,1", "3", "3") ROWS LAST
+        " ROOT r = f32[2,8,256,24] negate(o) }",
+        true);
+  // the left operand's heads lie inside, the right one is turned
+  chain("ENTRY e { q = f32[2,256,8,32] parameter(0)\n k = f32[2,8,32,256] parameter(1)\n"
+        " v = f32[2,8,256,24] parameter(2)\n" TAKES FIRST("0,2", "3", "2") ROWS LAST
+        " ROOT r = f32[2,8,256,24] negate(o) }",
+        true);
+  // somebody else reads the scores, or what is made of them
+  chain("ENTRY e { q = f32[2,8,256,32] parameter(0)\n k = f32[2,8,256,32] parameter(1)\n"
+        " v = f32[2,8,256,24] parameter(2)\n" TAKES FIRST("0,1", "3", "3") ROWS LAST
+        " ROOT r = (f32[2,8,256,24], " SCORES ") tuple(o, s) }",
+        false);
+  chain("ENTRY e { q = f32[2,8,256,32] parameter(0)\n k = f32[2,8,256,32] parameter(1)\n"
+        " v = f32[2,8,256,24] parameter(2)\n" TAKES FIRST("0,1", "3", "3") ROWS LAST
+        " ROOT r = (f32[2,8,256,24], " SCORES ") tuple(o, p) }",
+        false);
+  // the rows are contracted the other way
+  chain("ENTRY e { q = f32[2,8,256,32] parameter(0)\n k = f32[2,8,256,32] parameter(1)\n"
+        " v = f32[2,8,256,24] parameter(2)\n" TAKES FIRST("0,1", "3", "3") ROWS
+        " o = f32[2,8,256,24] dot(p, v), lhs_batch_dims={0,1}, rhs_batch_dims={0,1}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+        " ROOT r = f32[2,8,256,24] negate(o) }",
+        false);
+}
+
+// The operands live until the step that does it all; what is made in a loop is made in each round.
+static void between_dots_in_a_loop(void **st) {
+  (void)st;
+  chain("body { t = (s32[], f32[2,8,256,24], f32[2,8,256,24], f32[256], " SCORES
+        ") parameter(0)\n i = s32[] get-tuple-element(t), index=0\n"
+        " q = f32[2,8,256,24] get-tuple-element(t), index=1\n"
+        " v = f32[2,8,256,24] get-tuple-element(t), index=2\n"
+        " bias = f32[256] get-tuple-element(t), index=3\n"
+        " full = " SCORES
+        " get-tuple-element(t), index=4\n k = f32[2,8,256,24] tanh(q)\n" FIRST("0,1", "3", "3")
+            ROWS LAST
+        " one = s32[] constant(1)\n j = s32[] add(i, one)\n w = f32[2,8,256,24] add(o, q)\n"
+        " ROOT r = (s32[], f32[2,8,256,24], f32[2,8,256,24], f32[256], " SCORES
+        ") tuple(j, w, v, bias, full) }\n"
+        "cond { t = (s32[], f32[2,8,256,24], f32[2,8,256,24], f32[256], " SCORES
+        ") parameter(0)\n i = s32[] get-tuple-element(t), index=0\n n = s32[] constant(3)\n"
+        " ROOT l = pred[] compare(i, n), direction=LT }\n"
+        "ENTRY e { q = f32[2,8,256,24] parameter(0)\n v = f32[2,8,256,24] parameter(1)\n"
+        " bias = f32[256] parameter(2)\n full = " SCORES " parameter(3)\n"
+        " z = s32[] constant(0)\n"
+        " t = (s32[], f32[2,8,256,24], f32[2,8,256,24], f32[256], " SCORES
+        ") tuple(z, q, v, bias, full)\n"
+        " w = (s32[], f32[2,8,256,24], f32[2,8,256,24], f32[256], " SCORES
+        ") while(t), condition=cond, body=body\n"
+        " ROOT r = f32[2,8,256,24] get-tuple-element(w), index=1 }",
+        true);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(extreme_integers),
-      cmocka_unit_test(floats),
-      cmocka_unit_test(many_and_large),
-      cmocka_unit_test(in_fusions),
+      cmocka_unit_test(extreme_integers), cmocka_unit_test(floats),
+      cmocka_unit_test(many_and_large),   cmocka_unit_test(in_fusions),
+      cmocka_unit_test(between_dots),     cmocka_unit_test(between_dots_in_a_loop),
   };
   return run_cpu_tests(argc, argv, "cpu_dots", tests, HS_COUNT(tests));
 }
