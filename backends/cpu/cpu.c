@@ -10,6 +10,7 @@
 #include "backends/cpu/prepare.h"
 #include "core/base/file.h"
 #include "core/text/text.h"
+#include "passes/dynamic/arguments.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,27 +48,22 @@ static hs_status cpu_probe(void) {
 #endif
 }
 
-// A size set at run time is lost here, whatever the type of the result says.
-static bool sets_a_size(const hlo_instr *i) {
-  if (i->opcode != HLO_SET_DIMENSION_SIZE) return false;
-  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  const hlo_literal *l =
-      hlo_is(hlo_operand(i, 1), HLO_CONSTANT) ? hlo_constant_value(hlo_operand(i, 1)) : NULL;
-  return !l || l->elided || d.n != 1 || hlo_literal_i64(l, 0) != i->shape->dims[d.v[0]];
-}
-
-static bool has_dynamic_or_opaque(const hlo_instr *i) {
-  if (sets_a_size(i)) return true;
+static bool has_opaque(const hlo_instr *i) {
   for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) {
     const hlo_shape *s = hlo_shape_leaf(i->shape, k);
     if (s->dtype == HLO_OPAQUE || s->dtype == HLO_BUFFER) return true;
   }
-  return hlo_shape_is_dynamic(i->shape);
+  return false;
+}
+
+// With dynamic dimensions it is not what is lowered (prepare.c).
+static bool can_do(const hlo_instr *i, hs_buf *why) {
+  return cpu_is_dynamic(i) ? pass_dynamic_covers(i) : cpu_lowers(i, why);
 }
 
 bool cpu_client_supports(const hlo_instr *i, hs_buf *why) {
   hs_buf reason = {0};
-  if (!has_dynamic_or_opaque(i) && cpu_lowers(i, &reason)) {
+  if (!has_opaque(i) && can_do(i, &reason)) {
     hs_buf_free(&reason);
     return true;
   }

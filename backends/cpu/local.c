@@ -13,6 +13,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "backends/cpu/prepare.h"
 #include "backends/cpu/serve.h"
 
 struct cpu_local {
@@ -92,6 +93,7 @@ static bool tells_devices_apart(const hlo_module *m) {
 
 hs_status cpu_local_compile(const hlo_module *m, const cpu_local_options *o, cpu_local **out) {
   *out = NULL;
+  HS_TRY(cpu_check_static(backend_find("cpu"), m));
   HS_TRY(backend_check_module(backend_find("cpu"), m));
   cpu_local *l = hs_calloc(1, sizeof *l);
   l->threads = o->threads;

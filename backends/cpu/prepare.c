@@ -8,12 +8,34 @@
 #include "passes/dynamic/arguments.h"
 #include "passes/passes.h"
 
-static bool is_dynamic(const hlo_module *m) {
-  if (m->nops[HLO_SET_DIMENSION_SIZE] || m->nops[HLO_DYNAMIC_RESHAPE]) return true;
+// A size set at run time is lost in a static type, whatever the type of the result says.
+static bool sets_a_size(const hlo_instr *i) {
+  if (i->opcode != HLO_SET_DIMENSION_SIZE) return false;
+  hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  const hlo_literal *l =
+      hlo_is(hlo_operand(i, 1), HLO_CONSTANT) ? hlo_constant_value(hlo_operand(i, 1)) : NULL;
+  return !l || l->elided || d.n != 1 || hlo_literal_i64(l, 0) != i->shape->dims[d.v[0]];
+}
+
+bool cpu_is_dynamic(const hlo_instr *i) {
+  bool dynamic = hlo_shape_is_dynamic(i->shape) || sets_a_size(i);
+  for (u32 k = 0; k < i->noperands; k++) dynamic |= hlo_shape_is_dynamic(hlo_operand(i, k)->shape);
+  return dynamic || i->opcode == HLO_DYNAMIC_RESHAPE;
+}
+
+static const hlo_instr *find_dynamic(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
-      if (hlo_shape_is_dynamic(i->shape)) return true;
-  return false;
+      if (cpu_is_dynamic(i)) return i;
+  return NULL;
+}
+
+hs_status cpu_check_static(const backend *b, const hlo_module *m) {
+  const hlo_instr *i = find_dynamic(m);
+  if (!i) return HS_GOOD;
+  const char *op = hlo_op_text(i->opcode);
+  return hs_with_note(hs_fail_subject(HS_E_UNSUPPORTED, op, "unsupported: %s of dynamic size", op),
+                      "instruction %%%s, backend %s", i->name, b->name);
 }
 
 static hs_status make_static(hlo_module *m, const pass_run_options *o) {
@@ -24,7 +46,7 @@ static hs_status make_static(hlo_module *m, const pass_run_options *o) {
 
 hs_status cpu_prepare(const backend *b, const hlo_module *m, hlo_module **out) {
   *out = NULL;
-  bool dynamic = is_dynamic(m);
+  bool dynamic = find_dynamic(m) != NULL;
   hs_status s = HS_GOOD;
   if (!dynamic) {
     s = backend_check_module(b, m);
@@ -35,6 +57,7 @@ hs_status cpu_prepare(const backend *b, const hlo_module *m, hlo_module **out) {
   hlo_module *now = hlo_module_clone(m, m->name);
   hs_status made = dynamic ? make_static(now, &o)
                            : pipeline_run(now, "dce{use_call_analysis=true}, dce", &o, NULL);
+  if (hs_ok(made)) made = cpu_check_static(b, now);
   if (hs_ok(made)) made = backend_check_module(b, now);
   if (!hs_ok(made)) hlo_module_free(now);
   else *out = now;

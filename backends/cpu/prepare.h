@@ -9,6 +9,10 @@
 // one without dynamic dimensions, called as passes/dynamic/arguments.h says, or one without unread
 // operations that cannot be compiled. E_UNSUPPORTED names the first instruction that is neither.
 hs_status cpu_prepare(const backend *, const hlo_module *, hlo_module **out);
+// Whether an instruction is about dynamic dimensions: has them, reads or sets a size.
+bool cpu_is_dynamic(const hlo_instr *);
+// E_UNSUPPORTED naming the first such instruction of the module, or ok.
+hs_status cpu_check_static(const backend *, const hlo_module *);
 // How many sizes go with values of these shapes.
 u32 cpu_dynamic_sizes(u32 n, const hlo_shape *const *shapes);
 // Sets the sizes of the arguments: scalars, the caller's. Those in the array already, from the last

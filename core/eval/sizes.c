@@ -1,4 +1,4 @@
-// sizes.c — elements in use of dynamic dimensions, for operations that compute: what is not in use
+// sizes.c — elements in use of dynamic dimensions, for operations that compute: what is not used
 // of their operands does not count, and which of the result is follows from the operands' sizes,
 // as xla/service/dynamic_dimension_inference.cc has it. Operations that move elements see to it
 // themselves (move.c).

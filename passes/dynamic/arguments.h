@@ -11,4 +11,8 @@
 // operation in it has no static form.
 extern const pass_info pass_dynamic_arguments;
 
+// Whether there is a rule for an instruction with dynamic dimensions; of what it does with them the
+// rule may still not cover all.
+bool pass_dynamic_covers(const hlo_instr *);
+
 #endif

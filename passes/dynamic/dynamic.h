@@ -103,6 +103,7 @@ void dyn_count_callers(dyn *);
 // edges.c
 dyn_rule dyn_custom_call;
 bool dyn_is_target(const hlo_instr *, const char *target);
+bool dyn_knows_call(const hlo_instr *);  // a custom call that need not take dynamic types
 // Gives the dynamic dimensions of the entry's parameters sizes. Before dyn_computation.
 void dyn_open_entry(dyn *);
 // The entry's result, whose type was `stated`, gets its sizes back. dynamic: its type too.

@@ -81,6 +81,11 @@ static bool has_dynamic_edge(const hlo_module *m) {
   return any;
 }
 
+bool pass_dynamic_covers(const hlo_instr *i) {
+  if (i->opcode == HLO_CUSTOM_CALL) return dyn_knows_call(i);
+  return i->opcode == HLO_FUSION || dyn_rule_of(i);
+}
+
 // ---- the pass -----------------------------------------------------------------------------------
 // What stood for operands goes, and all that is new or replaced and unused.
 static void sweep(dyn *d, u32 known) {

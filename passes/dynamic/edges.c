@@ -172,6 +172,11 @@ static bool unknown(dyn *d, hlo_instr *i) {
   return true;
 }
 
+bool dyn_knows_call(const hlo_instr *i) {
+  return hlo_custom_is_marker(i) || dyn_is_target(i, "PadToStatic") ||
+         dyn_is_target(i, "SliceToDynamic") || dyn_is_target(i, "DynamicConvolutionForward");
+}
+
 bool dyn_custom_call(dyn *d, hlo_instr *i) {
   if (hlo_custom_is_marker(i)) {
     for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++)
