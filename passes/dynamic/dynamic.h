@@ -32,7 +32,7 @@ typedef struct dyn {
   bool as_arguments;    // sizes at the entry are parameters and results
   const hlo_instr *at;  // the instruction that is refused, and why
   const char *why;
-  bool unequal;  // the reason is that sizes are not known to be equal
+  bool fails;  // the module is at fault, and the pass says so
 } dyn;
 
 // One dimension of one leaf of a value.

@@ -125,7 +125,7 @@ static hs_status make_static(pass_ctx *c, bool dynamic, bool equal, bool argumen
   bool fine = pad(&d, m->entry->root->shape, dynamic, known);
   hs_status s = HS_GOOD;
   if (fine) pass_note_done(c, m->entry->root, NULL, "dynamic dimensions became static ones");
-  else if (d.unequal) s = hs_fail(HS_E_VERIFY, "%%%s: %s", d.at->name, d.why);
+  else if (d.fails) s = hs_fail(HS_E_VERIFY, "%%%s: %s", d.at->name, d.why);
   else {
     char *name = hs_strdup(d.at->name);
     hlo_opcode op = d.at->opcode;

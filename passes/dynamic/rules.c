@@ -62,7 +62,7 @@ static bool elementwise(dyn *d, hlo_instr *i) {
       hlo_instr *n = of[j]->shape->rank == rank ? dyn_size(d, of[j], 0, k) : NULL;
       if (!n || (size[k] && dyn_same(size[k], n))) continue;
       if (size[k] && d->equal_sizes) {
-        d->unequal = true;
+        d->fails = true;
         return dyn_refuse(d, i, "its operands' sizes are not known to be equal");
       }
       size[k] = size[k] ? joined(i, k, size[k], n) : n;
@@ -158,6 +158,10 @@ static bool set_size(dyn *d, hlo_instr *i) {
 }
 
 static bool get_size(dyn *d, hlo_instr *i) {
+  if (i->shape->dtype != HLO_S32) {
+    d->fails = true;
+    return dyn_refuse(d, i, "a size is an s32");
+  }
   return dyn_replace(d, i, dyn_used(d, hlo_operand(i, 0), 0, size_dim(i)));
 }
 
