@@ -1,7 +1,8 @@
 // estimate.c: how far the estimator is from what this machine's cpu backend takes.
 //
 //   estimate [--half tuned|held] [--threads N | --cpu] [--seconds S] [--verbose] [--list FILE]
-//            [--save FILE | --from FILE] [--optimized [--plugin PATH]] FILE.hlo...
+//            [--save FILE | --from FILE] [--optimized | --plugin PATH | --python PATH]
+//            [--cpu-figures] FILE.hlo...
 //
 // Each file is estimated and measured twice: as loaded with one kernel per instruction, and after
 // the tuned pipeline. The estimate sees shapes and the calibration only, never a measurement of
@@ -16,8 +17,10 @@
 // modules and both forms. The speedup is the first form's time to the second's.
 //
 // --optimized takes the modules that XLA has optimized, X.after_optimizations.hlo beside X.args, as
-// they are, instead of the others: run by the cpu backend, or with --plugin by XLA's plug-in, which
-// then adds no passes of its own. The calibration is the cpu backend's in any case.
+// they are, instead of the others, and the cpu backend runs them. With --plugin or --python XLA
+// compiles each file, says what it made of it, and runs that: its optimized module is estimated, by
+// figures that were calibrated on that XLA (--cpu-figures: on the cpu backend), and the whole is
+// measured; there are no kernels and no speedup then.
 //
 // Last line: geomean A, p90 B, rank correlation C, speedup geomean D.
 #include <math.h>
@@ -25,7 +28,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "backends/backend.h"
+#include "backends/pjrt/pjrt.h"
 #include "core/eval/inputs.h"
 #include "core/text/text.h"
 #include "passes/passes.h"
@@ -33,14 +36,16 @@
 #include "repl/formats/files.h"
 #include "repl/measure/calibrate.h"
 #include "repl/shell/command.h"
+#include "repl/shell/target.h"
 
 typedef struct options {
   const char *half;
   u32 threads;
   double seconds;
   FILE *list, *save;
-  bool verbose, cpu, optimized;
-  const char *plugin;
+  bool verbose, cpu, optimized, cpu_figures;
+  const backend *be;
+  const char *plugin, *python;
   hs_buf from;  // text of --from
   prof_device device;
   backend_context *context;
@@ -131,18 +136,14 @@ static hs_status cpu_time(const backend *be, backend_exe *x, u32 nargs, hlo_lite
 
 static hs_status measure(const hlo_module *m, bool alone, u32 nargs, hlo_literal *const *args,
                          const options *o, measured *out) {
-  const backend *be = backend_find(o->plugin ? "pjrt" : "cpu");
-  const backend_options bo = {.context = o->context,
-                              .threads = o->threads,
-                              .per_instruction = alone,
-                              .deadline_s = 120,
-                              .plugin = o->plugin,
-                              .backend_only = o->plugin != NULL};
+  const backend *be = o->be;
+  const backend_options bo = {
+      .context = o->context, .threads = o->threads, .per_instruction = alone, .deadline_s = 120};
   const backend_run_options ro = {.min_runs = 3,
                                   .max_runs = 100000,
                                   .min_seconds = o->seconds,
                                   .max_seconds = o->seconds,
-                                  .want_kernel_times = !o->plugin};
+                                  .want_kernel_times = true};
   backend_exe *x = NULL;
   backend_result r = {0};
   hs_status s = be->compile(m, &bo, &x);
@@ -221,6 +222,55 @@ static hs_status one_form(const char *file, const char *form, const hlo_module *
   return s;
 }
 
+// ---- what XLA makes of it -----------------------------------------------------------------------
+static void list_kernels(const char *file, const hlo_module *m, const prof_module *e,
+                         const options *o) {
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const prof_kernel *k = &e->kernels[i->id];
+      if (o->list && e->times[i->id] > 0 && k->seconds > 0)
+        fprintf(o->list, "%s\txla\t%s\t\t%s\t%.0f\t\t%.3f\t%s\t%.4g\t%.4g\t%.4g\t%.4g\n", file,
+                i->name, hlo_op_text(i->opcode), e->times[i->id], k->seconds * 1e6,
+                prof_bound_text(k->bound), k->bytes, k->flops, k->memory_s * 1e6,
+                k->compute_s * 1e6);
+    }
+}
+
+static hs_status one_by_xla(const char *file, const hlo_module *m, u32 nargs,
+                            hlo_literal *const *args, const options *o, totals *t) {
+  const backend_options bo = {.context = o->context,
+                              .threads = o->threads,
+                              .deadline_s = 120,
+                              .plugin = o->plugin,
+                              .python = o->python};
+  const backend_run_options ro = {
+      .min_runs = 3, .max_runs = 100000, .min_seconds = o->seconds, .max_seconds = o->seconds};
+  backend_exe *x = NULL;
+  backend_result r = {0};
+  prof_module e = {0};
+  measured took = {0};
+  hs_status s = o->be->compile(m, &bo, &x);
+  const hlo_module *made = hs_ok(s) ? pjrt_compiled_result(x)->optimized : NULL;
+  if (hs_ok(s) && !made) s = hs_fail(HS_E_UNSUPPORTED, "it does not return its optimized module");
+  if (hs_ok(s)) s = prof_estimate_kernels(made, &o->device, &(prof_options){0}, &e);
+  if (hs_ok(s) && o->from.p) s = restore(o, file, "xla", &took);
+  else if (hs_ok(s)) s = o->be->run(x, nargs, args, &ro, &r);
+  if (hs_ok(s)) {
+    if (!o->from.p) took.ms = least(r.timing.samples_ms, r.timing.runs, 1);
+    pair p = {e.total.time_s * 1e3, took.ms};
+    hs_vec_push(&t->modules, p);
+    list_kernels(file, made, &e, o);
+    if (o->save) save(o->save, file, "xla", &took);
+    if (o->verbose)
+      printf("%-5.2f %10.4f / %10.4f ms  fresh %.4f launch %.4f  %s\n", p.estimated / p.measured,
+             p.estimated, p.measured, e.total.fresh_s * 1e3, e.total.launch_s * 1e3, file);
+  }
+  backend_result_free(&r);
+  prof_module_free(&e);
+  if (x) o->be->release(x);
+  return s;
+}
+
 #define OPTIMIZED ".after_optimizations.hlo"
 
 static hs_status one_file(const char *path, const options *o, totals *t) {
@@ -240,6 +290,10 @@ static hs_status one_file(const char *path, const options *o, totals *t) {
     s = hlo_inputs_random(ctx, m, 1, &args, &nargs);
   }
   pair base, opt;
+  if (o->plugin || o->python) {
+    if (hs_ok(s)) s = one_by_xla(base_of(path), m, nargs, args, o, t);
+    goto done;
+  }
   if (o->optimized) {
     if (hs_ok(s)) s = one_form(base_of(path), "optimized", m, false, nargs, args, o, t, &opt);
     if (hs_ok(s)) {
@@ -331,7 +385,7 @@ static double spearman(const pair *p, size_t n) {
 static int usage(void) {
   fprintf(stderr, "usage: estimate [--half tuned|held] [--threads N | --cpu] [--seconds S] "
                   "[--verbose] [--list FILE] [--save FILE | --from FILE] "
-                  "[--optimized [--plugin PATH]] FILE.hlo...\n");
+                  "[--optimized | --plugin PATH | --python PATH] [--cpu-figures] FILE.hlo...\n");
   return 2;
 }
 
@@ -339,7 +393,8 @@ static bool option(options *o, const char *name, const char *value) {
   if (strcmp(name, "--half") == 0) o->half = value;
   else if (strcmp(name, "--threads") == 0) o->threads = (u32)strtoul(value, NULL, 10);
   else if (strcmp(name, "--seconds") == 0) o->seconds = strtod(value, NULL);
-  else if (strcmp(name, "--plugin") == 0) o->plugin = value;
+  else if (strcmp(name, "--plugin") == 0) o->plugin = value, o->be = backend_find("pjrt");
+  else if (strcmp(name, "--python") == 0) o->python = value, o->be = backend_find("jax");
   else if (strcmp(name, "--list") == 0) o->list = fopen(value, "w");
   else if (strcmp(name, "--save") == 0) o->save = fopen(value, "w");
   else if (strcmp(name, "--from") == 0) {
@@ -356,13 +411,17 @@ static bool option(options *o, const char *name, const char *value) {
 static hs_status calibrated(const options *o, prof_calibration *out) {
   char key[192];
   bool found;
-  prof_calibration_key(key, "cpu", HLOSH_VERSION, (u32)sysconf(_SC_NPROCESSORS_ONLN));
+  char name[48];
+  const backend_options bo = {.context = o->context, .plugin = o->plugin, .python = o->python};
+  const calibrate_of of = {o->cpu_figures ? backend_find("cpu") : o->be, &bo, name};
+  HS_TRY(repl_calibration_name(of.be, o->plugin, o->python, name));
+  prof_calibration_key(key, name, HLOSH_VERSION, (u32)sysconf(_SC_NPROCESSORS_ONLN));
   hs_status kept = prof_calibration_load(key, out, &found);
   if (hs_ok(kept) && found) return HS_GOOD;
   if (!hs_ok(kept)) fprintf(stderr, "%s\n", kept.err->message);
   hs_status_drop(kept);
   fprintf(stderr, "calibrating ...\n");
-  HS_TRY(calibrate_machine(o->context, 0, NULL, NULL, out));
+  HS_TRY(calibrate_machine(&of, 0, NULL, NULL, out, NULL));
   char *path = NULL;
   hs_status s = calibrate_save(out, &path);
   if (hs_ok(s)) fprintf(stderr, "%.0f s, %s\n", out->seconds, path);
@@ -373,16 +432,17 @@ static hs_status calibrated(const options *o, prof_calibration *out) {
 int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;  // this binary is its own worker
-  options o = {.seconds = 0.4};
+  options o = {.seconds = 0.4, .be = backend_find("cpu")};
   int at = 1;
   for (; at < argc && argv[at][0] == '-'; at++) {
     if (strcmp(argv[at], "--verbose") == 0) o.verbose = true;
     else if (strcmp(argv[at], "--optimized") == 0) o.optimized = true;
+    else if (strcmp(argv[at], "--cpu-figures") == 0) o.cpu_figures = true;
     else if (strcmp(argv[at], "--cpu") == 0) o.cpu = true, o.threads = 1;
     else if (at + 1 == argc || !option(&o, argv[at], argv[at + 1])) return usage();
     else at++;
   }
-  if (at == argc || (o.plugin && !o.optimized)) return usage();
+  if (at == argc || ((o.plugin || o.python) && o.optimized)) return usage();
   o.context = backend_context_new();
   prof_calibration calibration;
   hs_status ready = calibrated(&o, &calibration);

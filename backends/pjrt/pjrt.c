@@ -488,7 +488,7 @@ static bool has_fusions(const hlo_module *m) {
 hs_status pjrt_compile_in(const hlo_module *m, const backend_options *o, const char *path,
                           const pjrt_child *child, backend_exe **out) {
   hs_status s = try_compile(m, o, path, child, o->target != NULL, out);
-  bool inside = !hs_ok(s) && (s.err->code == HS_E_WORKER || (child && s.err->code == HS_E_COMPILE));
+  bool inside = !hs_ok(s) && (s.err->code == HS_E_WORKER || s.err->code == HS_E_COMPILE);
   if (!inside || o->target || o->backend_only || !has_fusions(m)) return s;
   if (o->trace) o->trace->n = 0;
   hs_status second = try_compile(m, o, path, child, true, out);

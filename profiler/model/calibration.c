@@ -74,12 +74,16 @@ const prof_calibration prof_generic = {
     .vector_few_s = 0.3e-9,
     .vector_rows_s = 0.1e-9,
     .vector_row_s = 10e-9,
+    .windowed_s = 0.06e-9,
+    .combined_s = 1e-12,
+    .transposes = {{1, {1e6}, {1.7e9}}, {1, {1e6}, {1.7e9}}},
     .stream = {{3, {65536, 1 << 20, 1 << 26}, {50e9, 30e9, 10e9}},
                {3, {65536, 1 << 20, 1 << 26}, {100e9, 60e9, 15e9}}},
     .fill = {{3, {65536, 1 << 20, 1 << 26}, {40e9, 25e9, 8e9}},
              {3, {65536, 1 << 20, 1 << 26}, {80e9, 50e9, 12e9}}},
     .load = {{3, {65536, 1 << 20, 1 << 26}, {50e9, 30e9, 12e9}},
              {3, {65536, 1 << 20, 1 << 26}, {100e9, 60e9, 18e9}}},
+    .fresh = {{1, {1e6}, {PROF_NOTHING_FRESH}}, {1, {1e6}, {PROF_NOTHING_FRESH}}},
     .product_f32 = {{2, {1e5, 1e8}, {20e9, 80e9}}, {2, {1e5, 1e8}, {20e9, 150e9}}},
     .product_f64 = {{2, {1e5, 1e8}, {10e9, 40e9}}, {2, {1e5, 1e8}, {10e9, 75e9}}},
     .product_bf16 = {{2, {1e5, 1e8}, {10e9, 30e9}}, {2, {1e5, 1e8}, {10e9, 60e9}}},
@@ -154,6 +158,13 @@ char *prof_calibration_path(const char *key) {
                          : hs_format("%s/.cache/hlosh/calibration/%s.txt", home, name);
 }
 
+void prof_calibration_complete(prof_calibration *c) {
+  if (!(c->windowed_s > 0)) c->windowed_s = c->row_s;
+  for (u32 k = 0; k < 2; k++)
+    if (!c->transposes[k].n && c->strided_s > 0)
+      prof_curve_add(&c->transposes[k], 1e6, 1 / c->strided_s);
+}
+
 // ---- two measurements ---------------------------------------------------------------------------
 static void improve_curve(prof_curve *c, const prof_curve *other) {
   for (u32 k = 0; k < c->n && k < other->n; k++) c->y[k] = HS_MAX(c->y[k], other->y[k]);
@@ -188,6 +199,7 @@ static void print_curve(hs_buf *b, const char *name, u32 threads, const prof_cur
 void prof_calibration_print(const prof_calibration *c, hs_buf *b) {
   hs_buf_printf(b, "hlosh calibration 2\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,
                 c->seconds);
+  if (c->xla) hs_buf_puts(b, "kernels xla\n");
 #define FIGURE(name, what) hs_buf_printf(b, "figure %s %.9g  # %s\n", #name, c->name, what);
   PROF_FIGURES(FIGURE)
 #undef FIGURE
@@ -270,6 +282,7 @@ static bool parse_line(parse *p, char *line) {
     snprintf(p->out->key, sizeof p->out->key, "%.191s", line + 4);
     return true;
   }
+  if (strcmp(line, "kernels xla") == 0) return p->out->xla = true;
   if (sscanf(line, "threads %u", &p->out->threads) == 1)
     return p->out->threads > 0 && p->out->threads < 4096;
   if (sscanf(line, "seconds %lf", &v) == 1) {
@@ -286,6 +299,9 @@ static bool parse_line(parse *p, char *line) {
 hs_status prof_calibration_parse(const char *text, prof_calibration *out) {
   *out = (prof_calibration){0};
   memcpy(out->op_s, prof_generic.op_s, sizeof out->op_s);
+  // files from before have none of these
+  memcpy(out->fresh, prof_generic.fresh, sizeof out->fresh);
+  out->combined_s = prof_generic.combined_s;
   parse p = {.out = out};
   u32 number = 0;
   for (const char *s = text; *s;) {
@@ -299,6 +315,7 @@ hs_status prof_calibration_parse(const char *text, prof_calibration *out) {
   }
   if (!p.ended || !out->threads || !out->key[0])
     return hs_fail(HS_E_INPUT, "calibration: it does not end");
+  prof_calibration_complete(out);
 #define FIGURE(name, what) \
   if (!(out->name > 0)) return hs_fail(HS_E_INPUT, "calibration: no figure %s", #name);
   PROF_FIGURES(FIGURE)

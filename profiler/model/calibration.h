@@ -58,11 +58,15 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   FIGURE(vector_product_s, "operation of a vector times a matrix")                  \
   FIGURE(vector_few_s, "operation of a vector times a matrix of three columns")     \
   FIGURE(vector_rows_s, "operation of a matrix times a vector, by rows")            \
-  FIGURE(vector_row_s, "row of that")
+  FIGURE(vector_row_s, "row of that")                                               \
+  FIGURE(windowed_s, "element combined by a window inside a loop")                  \
+  FIGURE(combined_s, "element combined by several operations, beside these")
 
 // CURVE(name, what it is): [0] one thread, [1] all.
 #define PROF_CURVES(CURVE)                                                         \
   CURVE(stream, "bytes/s by bytes moved over and over, half written")              \
+  CURVE(transposes, "elements/s of another order by the bytes between them")       \
+  CURVE(fresh, "bytes/s by bytes that a run takes anew from the system")           \
   CURVE(fill, "bytes/s by bytes written over and over")                            \
   CURVE(load, "bytes/s by bytes read over and over")                               \
   CURVE(product_f32, "flop/s by flops of a cubic product")                         \
@@ -89,6 +93,7 @@ struct prof_calibration {
   char key[192];  // processor, backend and version
   u32 threads;
   double seconds;  // that it took
+  bool xla;        // of XLA's kernels: sorts call their comparators, concatenations are copies
 #define FIGURE(name, what) double name;
   PROF_FIGURES(FIGURE)
 #undef FIGURE
@@ -112,10 +117,15 @@ void prof_calibration_key(char out[192], const char *backend, const char *versio
 // The file of that key under XDG_CACHE_HOME (or ~/.cache); malloc'ed, NULL when there is no home.
 char *prof_calibration_path(const char *key);
 
+// What depends on other figures where it was not measured apart.
+void prof_calibration_complete(prof_calibration *);
 void prof_calibration_print(const prof_calibration *, hs_buf *out);
 // E_INPUT names the first line that is not valid, or the figure or curve that is missing.
 // Operations that the text does not name keep what prof_generic says of them.
 hs_status prof_calibration_parse(const char *text, prof_calibration *out);
+
+// Bytes per second of `fresh` where a program keeps its memory from run to run.
+#define PROF_NOTHING_FRESH 1e17
 
 // Reads the file of that key. *found: there is one; false is no error.
 hs_status prof_calibration_load(const char *key, prof_calibration *out, bool *found);

@@ -268,12 +268,12 @@ static bool is_meeting(const estimator *x, const hlo_instr *i) {
 
 // One part of so many of a kernel's work.
 static void divide(prof_work *w, double parts) {
-  double *const amounts[] = {&w->items,   &w->points,    &w->reduced_row,    &w->reduced_column,
-                             &w->rows,    &w->extremes,  &w->whole,          &w->against,
-                             &w->slid,    &w->slid_rows, &w->scanned,        &w->scanned_rows,
-                             &w->narrow,  &w->widened,   &w->strided,        &w->indexed,
-                             &w->gapped,  &w->divided,   &w->divided_long,   &w->read,
-                             &w->written, &w->flops,     &w->transcendentals};
+  double *const amounts[] = {
+      &w->items,    &w->points,       &w->reduced_row,     &w->reduced_column, &w->rows,
+      &w->extremes, &w->whole,        &w->against,         &w->slid,           &w->slid_rows,
+      &w->scanned,  &w->scanned_rows, &w->narrow,          &w->widened,        &w->strided,
+      &w->indexed,  &w->gapped,       &w->divided,         &w->divided_long,   &w->read,
+      &w->written,  &w->flops,        &w->transcendentals, &w->windowed,       &w->combined};
   for (size_t k = 0; k < HS_COUNT(amounts); k++) *amounts[k] /= parts;
   for (u32 k = 0; k < w->ncounts; k++) w->counts[k].elements /= parts;
   prof_product *p = &w->product;
@@ -417,6 +417,24 @@ static hs_status add_computations(estimator *x, const hlo_module *m) {
   return s;
 }
 
+// What a run takes anew from the system, as it is touched the first time: each result, and a block
+// for all temporaries.
+static void add_fresh(const prof_device *d, const hlo_module *m, const hlo_memory *memory,
+                      prof_estimate *e) {
+  const prof_curve *rate = &d->measured->fresh[d->threads > 1];
+  const hlo_shape *result = m->entry->root->shape;
+  double temporaries = HS_MAX((double)memory->temp_bytes, 0);
+  e->time_s += d->measured->run_s;
+  if (rate->y[rate->n - 1] >= PROF_NOTHING_FRESH) return;
+  e->fresh_s = temporaries / prof_curve_at(rate, HS_MAX(temporaries, 1));
+  for (u32 k = 0, n = hlo_shape_leaves(result); k < n; k++) {
+    double bytes = (double)hlo_shape_bytes(hlo_shape_leaf(result, k));
+    e->fresh_s += bytes / prof_curve_at(rate, HS_MAX(bytes, 1));
+  }
+  e->fresh_s *= e->here;
+  e->time_s += e->fresh_s;
+}
+
 // The devices that this machine's processor runs one after the other; where there are too many to
 // run here, as many as the module says.
 static u32 simulated_devices(const hlo_module *m) {
@@ -445,7 +463,7 @@ hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const
   estimator x = {
       .d = d, .o = *o, .out = out, .live = (double)shared.peak_bytes, .together = out->total.here};
   hs_status s = add_computations(&x, m);
-  if (d->family == PROF_CPU) out->total.time_s += d->measured->run_s;
+  if (d->family == PROF_CPU) add_fresh(d, m, &shared, &out->total);
   out->total.kernels = (u32)HS_MIN(x.launches, (double)UINT32_MAX);
   if (!hs_ok(s)) prof_module_free(out);
   return s;

@@ -38,6 +38,7 @@ static double memory_time(const prof_calibration *c, bool all, u32 n, const prof
 // ---- loops over elements ------------------------------------------------------------------------
 static double loop_time(const prof_work *w, const prof_calibration *c) {
   double s = 0;
+  if (c->xla && w->copied) return 0;
   for (u32 k = 0; k < w->ncounts; k++)
     s += w->counts[k].elements * c->op_s[w->counts[k].op][w->counts[k].type];
   s += w->reduced_row * c->row_s + w->reduced_column * c->column_s + w->against * c->against_s;
@@ -46,7 +47,9 @@ static double loop_time(const prof_work *w, const prof_calibration *c) {
   s += w->scanned * c->scan_s + w->scanned_rows * c->scan_rows_s + w->narrow * c->narrow_s;
   s += w->whole * c->op_s[HLO_ADD][PROF_F32] + w->gapped * c->gapped_s;
   s += w->divided * c->divide_s + w->divided_long * c->divide_long_s;
-  return s + w->strided * c->strided_s + w->indexed * c->indexed_s + w->widened * c->widen_s;
+  s += w->windowed * c->windowed_s + w->combined * c->combined_s;
+  if (w->strided > 0) s += w->strided / prof_curve_at(&c->transposes[0], w->pitch);
+  return s + w->indexed * c->indexed_s + w->widened * c->widen_s;
 }
 
 // ---- products -----------------------------------------------------------------------------------
@@ -113,7 +116,8 @@ static double special_time(const prof_work *w, const prof_calibration *c, u32 th
   case PROF_SORT: {
     // lines are sorted side by side, each by one thread; a single one by keys by all of them
     double lines = HS_MAX(w->items / HS_MAX(w->line, 1), 1), cut = HS_MIN(lines, threads);
-    if (w->comparator) return w->items * log2_of(w->line) * c->comparator_s / cut;
+    if (w->comparator || (c->xla && w->compares > 1))
+      return w->items * log2_of(w->line) * c->comparator_s / cut;
     bool all = lines < 2 && threads > 1;
     double key = 1 / prof_curve_at(&c->keys[all], w->line),
            pair = HS_MAX(1 / prof_curve_at(&c->pairs[all], w->line), key);
@@ -137,7 +141,9 @@ static double special_time(const prof_work *w, const prof_calibration *c, u32 th
   }
 }
 
-static bool is_serial(prof_special s) { return s == PROF_SCATTER || s == PROF_SOLVE; }
+static bool is_serial(prof_special s, bool xla) {
+  return s == PROF_SCATTER || s == PROF_SOLVE || (xla && s == PROF_TOPK);
+}
 
 void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_place *places,
                     prof_kernel *out) {
@@ -161,7 +167,7 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
     out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
   } else {
     double one = loop_time(w, c) + special_time(w, c, threads);
-    double chunks = is_serial(w->special) ? 1 : floor(both(one, memory) / CHUNK_S);
+    double chunks = is_serial(w->special, c->xla) ? 1 : floor(both(one, memory) / CHUNK_S);
     double cut = HS_MIN(HS_MAX(chunks, 1), threads);
     out->compute_s = one / cut;
     out->memory_s = cut > 1 ? memory_time(c, true, n, places) : memory;

@@ -47,6 +47,7 @@ typedef struct prof_estimate {
   double time_s;
   // parts of the time of all kernels; where two overlap in a kernel both count
   double memory_s, compute_s, launch_s, network_s;
+  double fresh_s;   // memory that a run takes anew, on a processor
   double hidden_s;  // network time behind which kernels ran
   i64 peak_bytes;   // live at the same time; INT64_MAX: that much or more
   double flops;

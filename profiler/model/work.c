@@ -273,6 +273,31 @@ static bool converts_integers(const hlo_instr *i) {
   return is_integer(prof_type_of(first_array(hlo_operand(i, 0)->shape)->dtype));
 }
 
+// Bytes between elements of `in` that follow each other along a dimension.
+static double pitch_of(const hlo_shape *in, i64 dim) {
+  double bytes = (double)hlo_dtype_storage(in->dtype);
+  for (u32 k = 0; k < in->rank; k++) {
+    i64 d = in->layout ? in->layout->minor_to_major[k] : (i64)(in->rank - 1 - k);
+    if (d == dim) break;
+    bytes *= (double)HS_MAX(in->dims[d], 1);
+  }
+  return bytes;
+}
+
+static void count_strided(prof_work *w, const hlo_instr *i, double times) {
+  double n = strided_of(i) * times;
+  if (!(n > 0)) return;
+  const hlo_shape *out = first_array(i->shape);
+  i64 dim = fastest_dim(out);
+  if (i->opcode == HLO_TRANSPOSE) dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[dim];
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_shape *in = first_array(hlo_operand(i, k)->shape);
+    if (hlo_shape_is_array(in) && in->rank == out->rank)
+      w->pitch = HS_MAX(w->pitch, pitch_of(in, dim));
+  }
+  w->strided += n;
+}
+
 // Adds what the evaluation of so many elements of `i` takes as part of a loop.
 static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
   double own = HS_MAX(elements_of(i->shape), 1);
@@ -289,14 +314,18 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
       w->rows += elements;
       if (finds_extremes(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) w->extremes += in;
     }
-    if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
+    if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) {
+      w->combined += in;
       count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), in, 0);
+    }
     return;
   case HLO_COST_MAP: count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements, 0); return;
   case HLO_COST_RWIN:
-    w->reduced_row += elements * window_size(i);
-    if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
+    w->windowed += elements * window_size(i);
+    if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) {
+      w->combined += elements * window_size(i);
       count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements * window_size(i), 0);
+    }
     return;
   case HLO_COST_GATHER: w->indexed += elements; return;
   case HLO_COST_DUS:
@@ -309,12 +338,12 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
     return;
   }
   case HLO_COST_VIEW:
-    w->strided += strided_of(i) * elements / own;
+    count_strided(w, i, elements / own);
     if (i->opcode == HLO_IOTA) count(w, HLO_IOTA, t, elements);
     return;
   default: break;
   }
-  w->strided += strided_of(i) * elements / own;
+  count_strided(w, i, elements / own);
   if (i->opcode == HLO_CONVERT && converts_from_f8(i)) w->widened += elements;
   else if (divides_by_constant(i)) *(t == PROF_I64 ? &w->divided_long : &w->divided) += elements;
   else if (i->opcode == HLO_CONVERT && is_integer(t) && converts_integers(i))
@@ -463,6 +492,16 @@ static double all_bytes_per_element(const hlo_instr *i) {
   return b;
 }
 
+static u32 count_operations(const hlo_computation *c, int depth) {
+  u32 n = 0;
+  hlo_for_each_instr(i, c) {
+    if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
+    bool calls = (i->opcode == HLO_CALL || i->opcode == HLO_FUSION) && depth < 8;
+    n += calls ? count_operations(hlo_fusion_comp(i), depth + 1) : 1;
+  }
+  return n;
+}
+
 static void count_sort(prof_work *w, const hlo_instr *i) {
   const hlo_shape *s = first_array(hlo_operand(i, 0)->shape);
   hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
@@ -479,6 +518,7 @@ static void count_sort(prof_work *w, const hlo_instr *i) {
   for (u32 k = 0; c && k + 1 < c->nparams; k += 2)
     arrays += c->params[k]->first_use || c->params[k + 1]->first_use;
   w->comparator = arrays > 1;
+  w->compares = c ? count_operations(c, 0) : 1;
 }
 
 static void count_indexed(prof_work *w, const hlo_instr *i, const hlo_shape *moved) {
@@ -557,6 +597,10 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   case HLO_COST_COLL: w->special = PROF_COLLECTIVE; return;
   case HLO_COST_CUSTOM: {
     hlo_cost known = {0};
+    if (hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET)) == HLO_CUSTOM_TOPK) {
+      w->special = PROF_TOPK, w->items = elements_of(hlo_operand(i, 0)->shape);
+      return;
+    }
     w->special = hlo_custom_cost(i, &known) ? PROF_STREAM : PROF_UNKNOWN;
     if (known.flops > 0 && w->special == PROF_STREAM) count_solve(w, i);
     return;
@@ -570,6 +614,7 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
     count_fusion(w, hlo_fusion_comp(i));
     return;
   }
+  w->copied = i->opcode == HLO_CONCATENATE;
   if (hlo_ops[i->opcode].cost == HLO_COST_RWIN) count_windows(w, i);
   else count_in_loop(w, i, w->points);
   bool flat = hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||

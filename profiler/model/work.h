@@ -61,6 +61,8 @@ typedef struct prof_work {
   double line;               // SORT: elements in a line; FFT: length; SOLVE: extent of a matrix
   double arrays;             // SORT: that are sorted together
   bool comparator;           // SORT: not by the keys' bits
+  u32 compares;              // SORT: operations of the comparator
+  bool copied;               // a concatenation by itself: parts are copied whole
   bool factors;              // SOLVE: a factorization
   double digits;             // SORT by keys: passes over them
   double slice;              // SCATTER: elements of an update
@@ -78,8 +80,11 @@ typedef struct prof_work {
   // elements of running totals: along the fastest dimension, and by whole rows
   double slid, slid_rows, scanned, scanned_rows;
   double narrow;         // elements in loops whose innermost dimension is short and not flat
+  double windowed;       // elements combined by windows inside a fused loop
+  double combined;       // elements combined by more than one operation
   double widened;        // elements converted from 8-bit floating-point types
   double strided;        // elements read or written against their order in memory
+  double pitch;          // bytes between these: the greatest distance
   double indexed;        // elements found by an index inside a fused loop
   double divided;        // integers divided by a constant, 32 bits and less
   double divided_long;   // the same of 64 bits

@@ -32,8 +32,8 @@
 // The processor time of one run: what two runs take above one.
 static hs_status cpu_time(const calibrate_bench *b, backend_exe *x, u32 nargs,
                           hlo_literal *const *args, double *s) {
-  const backend *be = backend_find("cpu");
-  const worker *w = backend_context_worker(b->context);
+  const backend *be = b->of->be;
+  const worker *w = backend_context_worker(b->of->options->context);
   double took[2];
   for (u32 k = 0; k < 2; k++) {
     const backend_run_options ro = {.min_runs = 1 + 2 * k, .max_runs = 1 + 2 * k};
@@ -47,16 +47,18 @@ static hs_status cpu_time(const calibrate_bench *b, backend_exe *x, u32 nargs,
   return HS_GOOD;
 }
 
-static hs_status time_text(const calibrate_bench *b, const char *text, u32 threads, bool alone,
+static hs_status time_text(calibrate_bench *b, const char *text, u32 threads, bool alone,
                            double *out) {
-  const backend *be = backend_find("cpu");
+  const backend *be = b->of->be;
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL;
   hlo_literal **args = NULL;
   u32 nargs = 0;
   backend_exe *x = NULL;
   backend_result r = {0};
-  const backend_options o = {.context = b->context, .threads = threads, .per_instruction = alone};
+  backend_options o = *b->of->options;
+  o.threads = threads;
+  o.per_instruction = alone;
   const backend_run_options ro = {
       .min_runs = 10, .max_runs = 20000, .min_seconds = SECONDS, .max_seconds = SECONDS};
   hs_status s = hlo_parse(ctx, text, strlen(text), NULL, &m);
@@ -75,9 +77,10 @@ static hs_status time_text(const calibrate_bench *b, const char *text, u32 threa
     *out = INFINITY;
     for (u32 k = 0; k < r.timing.runs; k++) *out = fmin(*out, r.timing.samples_ms[k] * 1e-3);
     double cpu = *out;
-    if (threads == 1 && *out > SLICE_S) s = cpu_time(b, x, nargs, args, &cpu);
+    if (threads == 1 && *out > SLICE_S && !b->xla) s = cpu_time(b, x, nargs, args, &cpu);
     if (cpu > 0) *out = fmin(*out, cpu);
   }
+  if (!hs_ok(s) && b->xla && m && !hs_interrupted()) s = calibrate_refused_xla(b, m, s, out);
   if (hs_ok(s)) s = hs_poll();
   backend_result_free(&r);
   if (x) be->release(x);
@@ -87,14 +90,14 @@ static hs_status time_text(const calibrate_bench *b, const char *text, u32 threa
   return s;
 }
 
-hs_status calibrate_time(const calibrate_bench *b, u32 threads, char *text, double *s) {
+hs_status calibrate_time(calibrate_bench *b, u32 threads, char *text, double *s) {
   *s = 0;
   hs_status st = time_text(b, text, threads, false, s);
   hs_free(text);
   return st;
 }
 
-hs_status calibrate_time_apart(const calibrate_bench *b, const char *text, double *s) {
+hs_status calibrate_time_apart(calibrate_bench *b, const char *text, double *s) {
   *s = 0;
   return time_text(b, text, 1, true, s);
 }
@@ -112,7 +115,7 @@ void calibrate_say(calibrate_bench *b, const char *what) {
 // What takes longer than this is shared by threads in most kernels.
 #define SHARED_S 1e-4
 
-hs_status calibrate_curve(const calibrate_bench *b, curve_text *text, const void *arg, u32 n,
+hs_status calibrate_curve(calibrate_bench *b, curve_text *text, const void *arg, u32 n,
                           const double *work, double base, const double *extra, prof_curve *out) {
   enum { AGAIN = 2 };
   double gain = 1;
@@ -173,6 +176,8 @@ static hs_status measure_stream(calibrate_bench *b) {
                                  512 * KB,   1024 * KB,  4096 * KB,  12288 * KB,
                                  24576 * KB, 32768 * KB, 49152 * KB, 131072 * KB};
   calibrate_say(b, "bandwidth by size");
+  if (b->xla) return calibrate_streams_xla(b);
+  memcpy(b->c->fresh, prof_generic.fresh, sizeof b->c->fresh);
   HS_TRY(calibrate_curve(b, fill_text, bytes, HS_COUNT(bytes), bytes, b->c->kernel_s + b->c->run_s,
                          NULL, b->c->fill));
   HS_TRY(calibrate_curve(b, load_text, bytes, HS_COUNT(bytes), bytes, b->c->kernel_s + b->c->run_s,
@@ -575,7 +580,8 @@ static hs_status measure_others(calibrate_bench *b) {
   c->fft_s = HS_MAX(calibrate_above(s, base) / (64 * 256 * 8.0), LEAST_S);
   static const u32 extents[] = {4, 8, 16, 64, 192};
   c->solves[0] = c->factors[0] = (prof_curve){0};
-  for (size_t k = 0; k < HS_COUNT(extents); k++) {
+  if (b->xla) calibrate_library_xla(b);
+  for (size_t k = 0; k < HS_COUNT(extents) && !b->xla; k++) {
     u32 e = extents[k];
     double cube = (double)e * e * e;
     HS_TRY(calibrate_time(
@@ -628,6 +634,7 @@ static hs_status measure_all(calibrate_bench *b) {
   HS_TRY(measure_stream(b));
   HS_TRY(measure_ops(b));
   HS_TRY(measure_loops(b));
+  if (b->xla) HS_TRY(calibrate_loops_xla(b));
   HS_TRY(measure_indexed(b));
   HS_TRY(measure_sorts(b));
   HS_TRY(measure_others(b));
@@ -638,25 +645,33 @@ static hs_status measure_all(calibrate_bench *b) {
 // A second pass is left out where it would end later than this: a busy machine is slow to measure.
 #define MOST_S 55.0
 
-hs_status calibrate_machine(backend_context *context, u32 threads, calibrate_progress *progress,
-                            void *arg, prof_calibration *out) {
+hs_status calibrate_machine(const calibrate_of *of, u32 threads, calibrate_progress *progress,
+                            void *arg, prof_calibration *out, u32 *refused) {
   u64 begin = hs_now_ns();
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   u32 n = threads ? threads : (u32)HS_MAX(cores, 1);
   prof_calibration *pass = hs_calloc(PASSES, sizeof *pass);
-  calibrate_bench b = {.context = context, .threads = n, .progress = progress, .arg = arg};
+  calibrate_bench b = {.of = of,
+                       .xla = backend_has(of->be, BACKEND_XLA),
+                       .threads = n,
+                       .progress = progress,
+                       .arg = arg};
   hs_status s = HS_GOOD;
   for (u32 k = 0; k < PASSES && hs_ok(s); k++) {
     if (k && 2e-9 * (double)(hs_now_ns() - begin) > MOST_S) break;
     pass[k].threads = n;
+    pass[k].xla = b.xla;
+    pass[k].combined_s = prof_generic.combined_s;
     b.c = &pass[k];
     s = measure_all(&b);
+    if (hs_ok(s)) prof_calibration_complete(&pass[k]);
     if (hs_ok(s) && k) prof_calibration_improve(&pass[0], &pass[k]);
   }
   *out = pass[0];
   hs_free(pass);
   HS_TRY(s);
-  prof_calibration_key(out->key, "cpu", HLOSH_VERSION, n);
+  if (refused) *refused = b.refused;
+  prof_calibration_key(out->key, of->name, HLOSH_VERSION, n);
   out->seconds = (double)(hs_now_ns() - begin) * 1e-9;
   return HS_GOOD;
 }

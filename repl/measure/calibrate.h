@@ -9,11 +9,19 @@
 // Called before each group of measurements with its name, and the part that is done.
 typedef void calibrate_progress(void *arg, const char *what, double done);
 
-// Generates modules, compiles and times them on the cpu backend of the context, with one thread and
-// with `threads` (0: all). About half a minute. E_INTERRUPTED; E_UNSUPPORTED where the backend
-// cannot do what is to be measured.
-hs_status calibrate_machine(backend_context *, u32 threads, calibrate_progress *, void *arg,
-                            prof_calibration *out);
+// Whose kernels are measured.
+typedef struct calibrate_of {
+  const backend *be;
+  const backend_options *options;  // context, and the plug-in or Python
+  const char *name;                // in the key: the backend and what of it is not hlosh's version
+} calibrate_of;
+
+// Generates modules, compiles and times them, with one thread and with `threads` (0: all). About
+// half a minute, on XLA a minute. E_INTERRUPTED; E_UNSUPPORTED where the cpu backend cannot do what
+// is to be measured. *refused: programs that XLA does not take, for which figures of a typical
+// machine stand in; may be NULL.
+hs_status calibrate_machine(const calibrate_of *, u32 threads, calibrate_progress *, void *arg,
+                            prof_calibration *out, u32 *refused);
 // Writes it to its place (prof_calibration_path), folders included; *path is the caller's.
 hs_status calibrate_save(const prof_calibration *, char **path);
 

@@ -27,6 +27,7 @@ static void estimate_row(repl_cmd *c, const char *what, const char *key, const p
   repl_json_num(j, "compute_ms", e->compute_s * 1e3);
   repl_json_num(j, "launch_ms", e->launch_s * 1e3);
   repl_json_num(j, "network_ms", e->network_s * 1e3);
+  repl_json_num(j, "fresh_ms", e->fresh_s * 1e3);
   repl_json_num(j, "hidden_ms", e->hidden_s * 1e3);
   repl_json_int(j, "kernels", e->kernels);
   repl_json_num(j, "flops", e->flops);
@@ -62,6 +63,10 @@ static void say_device(repl_cmd *c, const prof_device *d, const prof_estimate *n
       repl_say(c->out, "  one device's share of %u, and what they exchange over %s\n", now->devices,
                d->link);
   }
+  bool of_xla = c->s->be && backend_has(c->s->be, BACKEND_XLA);
+  if (d == &c->s->here && of_xla && prof_device_is_calibrated(d) && !d->measured->xla)
+    repl_note(c->out, "the figures are of the cpu backend; `calibrate` measures %s",
+              c->s->be->name);
   if (d == &c->s->here && c->s->calibration_problem)
     repl_note(c->out, "warning: the calibration is not used: %s", c->s->calibration_problem);
   repl_json_str(c->doc, "device", d->name);
@@ -89,6 +94,7 @@ static void say_parts(repl_cmd *c, const hlo_module *m, const prof_module *e) {
     part(c, "launch", t->launch_s);
     part(c, "network", t->network_s);
     part(c, "of that hidden", t->hidden_s);
+    part(c, "fresh memory", t->fresh_s);
     repl_say(c->out, "  (memory and compute of a kernel overlap)\n");
     if (t->unknown_loops)
       repl_say(c->out, "  %u loop%s: nothing says how often, %d iterations are assumed\n",
@@ -268,7 +274,13 @@ static void say_progress(void *arg, const char *what, double done) {
 hs_status cmd_calibrate(repl_cmd *c) {
   prof_calibration *k = hs_calloc(1, sizeof *k);
   char *path = NULL;
-  hs_status s = calibrate_machine(c->s->backends, 0, say_progress, c, k);
+  char name[48];
+  u32 refused = 0;
+  const bool xla = backend_has(c->s->be, BACKEND_XLA);
+  const backend_options o = repl_backend_options(c->s);
+  const calibrate_of of = {xla ? c->s->be : backend_find("cpu"), &o, name};
+  hs_status s = repl_calibration_name(of.be, o.plugin, o.python, name);
+  if (hs_ok(s)) s = calibrate_machine(&of, 0, say_progress, c, k, &refused);
   if (hs_ok(s)) s = calibrate_save(k, &path);
   if (hs_ok(s)) {
     repl_load_calibration(c->s);
@@ -281,11 +293,15 @@ hs_status cmd_calibrate(repl_cmd *c) {
                repl_flops(f, d->flops_f32), repl_flops(g, prof_curve_at(&k->product_f32[0], 1e18)));
       repl_say(c->out, "  a kernel costs %s, ", repl_time(t, k->kernel_s));
       repl_say(c->out, "a parallel loop %s\n", repl_time(t, k->parallel_s));
+      if (refused)
+        repl_say(c->out, "  %u programs are not taken by %s: typical figures stand in for them\n",
+                 refused, of.be->name);
       repl_say(c->out, "measured in %s; %s\n", repl_time(t, k->seconds), path);
     }
     repl_json_str(c->doc, "key", k->key);
     repl_json_str(c->doc, "file", path);
     repl_json_num(c->doc, "seconds", k->seconds);
+    repl_json_int(c->doc, "refused", refused);
     repl_json *j = repl_json_object(c->doc, "figures");
 #define FIGURE(name, what) repl_json_num(j, #name, k->name);
     PROF_FIGURES(FIGURE)

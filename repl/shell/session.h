@@ -190,6 +190,9 @@ typedef struct repl_session {
   prof_device here;               // this machine: as calibrated, else as it is typical
   prof_calibration *calibration;  // that `here` borrows; NULL: none
   char *calibration_problem;      // why the file of this machine is not used; NULL
+  char calibration_of[48];        // what it was looked for: repl_calibration_name
+  const backend *calibration_be;  // backend and plugin_epoch as they were then
+  u64 calibration_epoch;
   prof_device target_own;
   hs_arena target_names;  // the target when it was read from a file
   // the target's description for XLA's compiler; NULL: it is no GPU

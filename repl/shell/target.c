@@ -1,19 +1,62 @@
 // target.c — the session's target: finding a device, and compiling with XLA for it. See target.h.
 #include "repl/shell/target.h"
 
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "backends/jax/jax.h"
 #include "profiler/model/calibration.h"
 #include "profiler/model/gpu.h"
 #include "repl/formats/files.h"
 #include "repl/shell/exec.h"
 
-void repl_load_calibration(repl_session *s) {
+static hs_status python_name(const char *python, char out[48]) {
+  char *path;
+  HS_TRY(jax_find(python, &path));
+  jax_pythons v;
+  jax_find_all(&v);
+  snprintf(out, 48, "jax");
+  for (size_t k = 0; k < v.n; k++)
+    if (v.v[k].jaxlib && strcmp(v.v[k].path, path) == 0)
+      snprintf(out, 48, "jax %.20s", v.v[k].jaxlib);
+  jax_pythons_free(&v);
+  hs_free(path);
+  return HS_GOOD;
+}
+
+hs_status repl_calibration_name(const backend *be, const char *plugin, const char *python,
+                                char out[48]) {
+  snprintf(out, 48, "cpu");
+  if (!be || !backend_has(be, BACKEND_XLA)) return HS_GOOD;
+  if (backend_has(be, BACKEND_PYTHON)) return python_name(python, out);
+  char *path;
+  HS_TRY(pjrt_find(plugin, &path));
+  struct stat st = {0};
+  hs_status s = stat(path, &st) == 0 ? HS_GOOD : hs_fail_errno(HS_E_IO, path);
+  u64 which = hs_mix((u64)st.st_size, (u64)st.st_mtime);
+  const char *slash = strrchr(path, '/');
+  snprintf(out, 48, "%.4s %.18s %08x", be->name, slash ? slash + 1 : path, (u32)which);
+  hs_free(path);
+  return s;
+}
+
+static hs_status load(const char *of, prof_calibration *c, bool *found) {
   char key[192];
+  prof_calibration_key(key, of, HLOSH_VERSION, (u32)HS_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1));
+  return prof_calibration_load(key, c, found);
+}
+
+void repl_load_calibration(repl_session *s) {
   bool found = false;
   prof_calibration *c = hs_calloc(1, sizeof *c);
-  prof_calibration_key(key, "cpu", HLOSH_VERSION, (u32)HS_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1));
-  hs_status st = prof_calibration_load(key, c, &found);
+  s->calibration_be = s->be;
+  s->calibration_epoch = s->plugin_epoch;
+  hs_status named = repl_calibration_name(s->be, s->plugin, s->python, s->calibration_of);
+  bool own = hs_ok(named) && strcmp(s->calibration_of, "cpu") != 0;
+  hs_status_drop(named);
+  hs_status st = own ? load(s->calibration_of, c, &found) : HS_GOOD;
+  if (hs_ok(st) && !found) st = load("cpu", c, &found);
   hs_free(s->calibration_problem);
   s->calibration_problem = NULL;
   if (hs_ok(st) && found) {
@@ -29,6 +72,8 @@ void repl_load_calibration(repl_session *s) {
 }
 
 const prof_device *repl_here(repl_session *s) {
+  if (s->calibration_be != s->be || s->calibration_epoch != s->plugin_epoch)
+    repl_load_calibration(s);
   u32 most = s->here.measured->threads;
   s->here.threads = s->set.threads ? HS_MIN(s->set.threads, most) : most;
   return &s->here;

@@ -13,8 +13,14 @@ hs_status repl_read_device(const char *path, hs_arena *names, hs_buf *text, prof
 // A device by its name in the table, "cpu" as repl_here; or of such a file, for as long as the
 // command runs. E_USAGE with the nearest name, or what is wrong with the file.
 hs_status repl_find_device(const repl_cmd *, const char *name, const prof_device **out);
-// This machine, with the threads that are set.
+// This machine, with the threads that are set, as the session's backend does things: real XLA where
+// it was calibrated, else the cpu backend.
 const prof_device *repl_here(repl_session *);
+// "cpu", "jax 0.10.2", "pjrt xla_cpu_pjrt.so 1f6a0c22" (of its size and time): whose kernels a
+// calibration describes. Backends without kernels on this processor are as cpu. E_NOT_BUILT and
+// others when there is no such XLA.
+hs_status repl_calibration_name(const backend *, const char *plugin, const char *python,
+                                char out[48]);
 // Takes the calibration of this machine from its file, when there is one: for `here`. A file that
 // does not fit is not taken, and calibration_problem says why.
 void repl_load_calibration(repl_session *);

@@ -19,4 +19,14 @@ sed 's/^figure kernel_s .*/figure kernel_s -1/' "$file" >"$file.bad" && mv "$fil
 run -c 'example mlp; estimate' >"$XDG_CACHE_HOME/log" || fail "a damaged file ends the estimate"
 grep -q 'warning: the calibration is not used' "$XDG_CACHE_HOME/log" || fail "no warning of a damaged file"
 grep -q 'typical, not measured' "$XDG_CACHE_HOME/log" || fail "a damaged file is used"
+
+# XLA's figures are its own, and only its programs are estimated by them
+if run -c 'backend pjrt' >/dev/null; then
+	run -c 'backend pjrt; calibrate' >"$XDG_CACHE_HOME/log" || { cat "$XDG_CACHE_HOME/log"; fail "it failed on pjrt"; }
+	ls "$XDG_CACHE_HOME"/hlosh/calibration/*pjrt*.txt >/dev/null || fail "no file of pjrt"
+	run -c 'backend pjrt; example mlp; estimate' | grep -q '(calibrated)' || fail "the estimate for pjrt does not use it"
+	run -c 'example mlp; estimate' | grep -q '(calibrated)' && fail "the cpu backend is estimated by the figures of pjrt"
+else
+	echo "calibrate: SKIP on pjrt: no plug-in"
+fi
 echo "calibrate: ok"

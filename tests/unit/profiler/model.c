@@ -507,6 +507,82 @@ static void calibration_text(void **st) {
   hs_buf_free(&text);
 }
 
+// Files from before have no curves of fresh memory and of orders: what they say stays the same.
+static void older_calibration(void **st) {
+  (void)st;
+  prof_calibration c = prof_generic, back;
+  snprintf(c.key, sizeof c.key, "a machine");
+  c.strided_s = 2e-9, c.row_s = 3e-10, c.xla = true;
+  hs_buf text = {0}, old = {0};
+  prof_calibration_print(&c, &text);
+  for (const char *l = hs_buf_cstr(&text); *l; l += strcspn(l, "\n") + 1) {
+    static const char *const later[] = {"curve fresh", "curve transposes", "figure windowed_s",
+                                        "figure combined_s"};
+    bool is_later = false;
+    for (size_t k = 0; k < HS_COUNT(later); k++)
+      is_later |= strncmp(l, later[k], strlen(later[k])) == 0;
+    if (!is_later) hs_buf_put(&old, l, strcspn(l, "\n") + 1);
+  }
+  assert_true(hs_ok(prof_calibration_parse(hs_buf_cstr(&old), &back)));
+  assert_true(back.xla);
+  assert_float_equal((float)(1 / prof_curve_at(&back.transposes[0], 4096)), 2e-9f, 1e-15f);
+  assert_float_equal(back.windowed_s, 3e-10, 1e-16);
+  assert_true(prof_curve_at(&back.fresh[1], 1e9) >= PROF_NOTHING_FRESH);
+  hs_buf_free(&text);
+  hs_buf_free(&old);
+}
+
+// Results and temporaries that a run takes anew are paid for by the block.
+static void fresh_memory(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nENTRY main {\n  p = f32[1048576] parameter(0)\n"
+                  "  q = f32[1048576] negate(p)\n  s = f32[256] slice(p), slice={[0:256]}\n"
+                  "  ROOT t = (f32[1048576], f32[256]) tuple(q, s)\n}\n");
+  prof_calibration c = prof_generic;
+  c.fresh[0] = c.fresh[1] = (prof_curve){2, {1 << 20, 1 << 21}, {1e16, 1e9}};
+  prof_device d = prof_device_calibrated(&c), kept = prof_device_calibrated(&prof_generic);
+  prof_estimate with, without;
+  assert_true(hs_ok(prof_estimate_module(x.m, &d, false, &with)));
+  assert_true(hs_ok(prof_estimate_module(x.m, &kept, false, &without)));
+  assert_float_equal(without.fresh_s, 0, 0);
+  assert_float_equal((float)with.fresh_s, (float)(4194304 / 1e9), 1e-6f);
+  assert_float_equal((float)(with.time_s - without.time_s), (float)with.fresh_s, 1e-9f);
+  unload(&x);
+}
+
+// XLA calls a comparator of several operations for every pair, and copies what it concatenates.
+static void kernels_of_xla(void **st) {
+  (void)st;
+  loaded x =
+      load("HloModule m\none {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+           "  ROOT l = pred[] compare(a, b), direction=LT\n}\n"
+           "more {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  x = f32[] abs(a)\n"
+           "  y = f32[] abs(b)\n  ROOT l = pred[] compare(x, y), direction=LT\n}\n"
+           "ENTRY main {\n  p = f32[65536] parameter(0)\n"
+           "  q = f32[65536] sort(p), dimensions={0}, to_apply=one\n"
+           "  r = f32[65536] sort(p), dimensions={0}, to_apply=more\n"
+           "  c = f32[131072] concatenate(q, r), dimensions={0}\n"
+           "  u = f32[256,256] reshape(p)\n  v = f32[256,256] transpose(u), dimensions={1,0}\n"
+           "  ROOT t = (f32[131072], f32[256,256]) tuple(c, v)\n}\n");
+  prof_calibration c = prof_generic;
+  prof_device d = prof_device_calibrated(&c);
+  prof_module ours, xla;
+  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &ours)));
+  c.xla = true;
+  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &xla)));
+  u32 q = hlo_find_instr(x.m, "q")->id, r = hlo_find_instr(x.m, "r")->id,
+      k = hlo_find_instr(x.m, "c")->id;
+  assert_float_equal(ours.kernels[q].compute_s, xla.kernels[q].compute_s, 1e-12);
+  assert_float_equal(ours.kernels[r].compute_s, ours.kernels[q].compute_s, 1e-12);
+  assert_float_equal((float)xla.kernels[r].compute_s, (float)(65536 * 16 * c.comparator_s), 1e-9f);
+  assert_true(ours.kernels[k].compute_s > 0);
+  assert_float_equal(xla.kernels[k].compute_s, 0, 0);
+  assert_float_equal(work_of(&x, "v").pitch, 1024, 0);
+  prof_module_free(&ours);
+  prof_module_free(&xla);
+  unload(&x);
+}
+
 static void curves(void **st) {
   (void)st;
   prof_curve c = {0};
@@ -572,6 +648,9 @@ int main(void) {
       cmocka_unit_test(better_of_two),
       cmocka_unit_test(terabytes),
       cmocka_unit_test(calibration_text),
+      cmocka_unit_test(older_calibration),
+      cmocka_unit_test(fresh_memory),
+      cmocka_unit_test(kernels_of_xla),
       cmocka_unit_test(curves),
       cmocka_unit_test(units),
   };
