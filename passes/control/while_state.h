@@ -5,8 +5,8 @@
 
 #include "passes/control/loops.h"
 
-// Whether it is an asynchronous operation, a send or a receive: its done needs its result unchanged,
-// and it needs a user.
+// Whether it is an asynchronous operation, a send or a receive: its done needs its result
+// unchanged, and it needs a user.
 bool pass_is_unfinished(const hlo_instr *);
 
 // Each returns whether it changed the loop; l->w is the new loop.
