@@ -178,12 +178,18 @@ static bool can_drop_operands(const hlo_instr *i) {
          (i->opcode == HLO_CALL || i->opcode == HLO_FUSION || is_async(i));
 }
 
+// Whether an asynchronous call gets its operands one after the other, from its start and updates.
+static bool binds_late(const hlo_instr *i, const hlo_computation *x) {
+  return (i->opcode == HLO_ASYNC_START && i->noperands != x->nparams) ||
+         (i->opcode == HLO_ASYNC_UPDATE && i->noperands > 1);
+}
+
 // Removes the unused parameters of a computation and the operands at all its call sites, if all of
 // these permit it.
 static hs_status trim_called(const dce *d, hlo_computation *x, const pass_call_sites *sites) {
   u32 from = sites->start[x->id], to = sites->start[x->id + 1];
   for (u32 k = from; k < to; k++)
-    if (!can_drop_operands(sites->sites[k].i)) return HS_GOOD;
+    if (!can_drop_operands(sites->sites[k].i) || binds_late(sites->sites[k].i, x)) return HS_GOOD;
   HS_TRY(sweep(d, x));
   u32 nparams = x->nparams, live = 0;
   bool *used = HS_NEW_ARRAY(d->c->scratch, bool, nparams + 1);
