@@ -275,6 +275,11 @@ hs_status hlo_infer_scatter(const infer_args *a, const hlo_shape **out) {
       return hs_fail(HS_E_SHAPE,
                      "All operands of scatter must have the same dimensions; got %s and %s.",
                      infer_text(x), infer_text(xi));
+    // XLA lets this pass, and reads beyond the smaller ones (StableHLO's specification has the rule)
+    if (i && !infer_compatible(up, a->in[n + 1], INFER_ANY_TYPE))
+      return hs_fail(HS_E_SHAPE,
+                     "All updates of scatter must have the same dimensions; got %s and %s.",
+                     infer_text(a->in[n + 1]), infer_text(up));
     if (up->rank != batch.n + win.n)
       return hs_fail(HS_E_SHAPE, "Updates tensor must be of rank %u; got %u.", batch.n + win.n,
                      up->rank);
