@@ -221,6 +221,12 @@ static void as_matrix(pass_ctx *c, hlo_instr *i) {
   hlo_replace(i, tuple ? hlo_add_tuple(i->parent, n, x) : x[0]);
 }
 
+static bool of_one_precision(const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands / 2; k++)
+    if (hlo_shape_leaf(i->shape, k)->dtype != hlo_operand(i, k)->shape->dtype) return false;
+  return true;
+}
+
 static hs_status run(pass_ctx *c) {
   i64 base = pass_option_int(c, "base_length");
   if (base < 2) return HS_GOOD;
@@ -229,7 +235,7 @@ static hs_status run(pass_ctx *c) {
     hlo_instr **order = pass_post_order(c, comp);
     for (u32 k = 0, n = comp->ninstrs; k < n; k++) {
       hlo_instr *i = order[k];
-      running run;
+      running run = {0};
       if (i->opcode != HLO_REDUCE_WINDOW || !i->noperands ||
           hlo_shape_is_dynamic(hlo_operand(i, 0)->shape))
         continue;
@@ -239,6 +245,10 @@ static hs_status run(pass_ctx *c) {
           by_element && is_running(i, &run) && hlo_operand(i, 0)->shape->dims[run.dim] > base;
       if (!scan && hlo_operand(i, 0)->shape->rank != 1) {
         pass_note_declined(c, i, NULL, "not a running reduction longer than %lld", (long long)base);
+        continue;
+      }
+      if (!of_one_precision(i)) {
+        pass_note_declined(c, i, NULL, "its results have another precision than its operands");
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;
