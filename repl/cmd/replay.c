@@ -260,6 +260,8 @@ static hs_status read_fault(repl_cmd *c, const char *dir, const repl_json *f, sh
   if (reference) s->reference = backend_find(reference);
   if ((be && !s->t.be) || (reference && !s->reference))
     return bad_bundle(dir, "the backend of its fault is not in this build");
+  if (s->t.kind == BISECT_SLOWER && !be)
+    return bad_bundle(dir, "its fault is slower code, and it names no backend");
   if (s->t.be) HS_TRY(repl_backend_usable(c->s, s->t.be));
   if (s->reference) HS_TRY(repl_backend_usable(c->s, s->reference));
   HS_TRY(shrink_pipeline_set(s, pipeline));

@@ -11,6 +11,7 @@
 // reason" when it does not hold, and last "planted: P/T". Exit 0 when nothing failed.
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "backends/cpu/cpu.h"
@@ -285,18 +286,31 @@ static char *shrink_it(const struct plant *p, const char *folder, const char *mo
   return why;
 }
 
+// Seconds of processor time of this process and of those that have ended.
+static double processor(void) {
+  double sum = 0;
+  struct rusage u;
+  for (int who = RUSAGE_CHILDREN; who <= RUSAGE_SELF; who++)
+    if (getrusage(who, &u) == 0)
+      sum += (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+             (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+  return sum;
+}
+
 static bool judge(const struct plant *p, const char *suite, const pass_registry *passes) {
   const char *module = suite ? p->large : p->example;
   hs_buf said = {0};
   u64 start = hs_now_ns();
+  double before = processor();
   char *why = shrink_it(p, suite ? suite : "examples", module, passes, &said);
   double seconds = (double)(hs_now_ns() - start) * 1e-9;
   const char *doc = hs_buf_cstr(&said);
   if (!why && seconds > SECONDS) why = hs_format("%.0f s", seconds);
   if (why) printf("FAIL %s: %s\n", p->name, why);
-  printf("%-22s %-22s %4ld -> %ld instructions (%u by hand), %ld tries, %.1f s\n", p->name, module,
-         field(doc, "instructions_before"), field(doc, "instructions"), p->least,
-         field(doc, "tried"), seconds);
+  printf(
+      "%-22s %-22s %4ld -> %ld instructions (%u by hand), %ld tries, %.1f s, %.1f of the processor\n",
+      p->name, module, field(doc, "instructions_before"), field(doc, "instructions"), p->least,
+      field(doc, "tried"), seconds, processor() - before);
   fflush(stdout);
   bool good = !why;
   hs_free(why);
