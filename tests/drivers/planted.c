@@ -308,7 +308,7 @@ static bool judge(const struct plant *p, const char *suite, const pass_registry 
   if (!why && seconds > SECONDS) why = hs_format("%.0f s", seconds);
   if (why) printf("FAIL %s: %s\n", p->name, why);
   printf(
-      "%-22s %-22s %4ld -> %ld instructions (%u by hand), %ld tries, %.1f s, %.1f of the processor\n",
+      "%-22s %-22s %4ld -> %ld instructions (%u by hand), %ld tries, %.1f s, %.1f of them busy\n",
       p->name, module, field(doc, "instructions_before"), field(doc, "instructions"), p->least,
       field(doc, "tried"), seconds, processor() - before);
   fflush(stdout);
