@@ -120,11 +120,39 @@ static void maps_for_perf(void **st) {
   hs_free(path);
 }
 
+// Programs one after the other, of many sizes, find what others left in their memory: each computes
+// what it does in a new worker, and the worker holds no more than it is to keep.
+static void memory_is_used_again(void **st) {
+  (void)st;
+  i64 least = -1, most = 0;
+  for (u32 k = 0; k < 60; k++) {
+    u32 n = 40000 + 70000 * (k * 7 % 11);
+    char *text =
+        hs_format("HloModule t\nENTRY e { x = f32[%u] parameter(0)\n one = f32[] constant(1)\n"
+                  " p = f32[%u] pad(x, one), padding=3_5\n ROOT r = f32[%u] negate(p) }",
+                  n, n + 8, n + 8);
+    hlo_module *m = parse(text);
+    backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
+    backend_result got = run_on(cpu, m, &(backend_options){.threads = 2}, NULL, NULL);
+    explain(hlo_compare(want.outputs, got.outputs, hlo_near(0, 0)));
+    backend_result_free(&want);
+    backend_result_free(&got);
+    hlo_module_free(m);
+    hs_free(text);
+    i64 holds = worker_resident(backend_context_worker(backends));
+    if (k == 29) least = holds;
+    most = HS_MAX(most, holds);
+  }
+  // 16 areas of at most 6 MB; the second half of the programs has the sizes of the first
+  if (least >= 0) assert_in_range(most, 0, least + (32 << 20));
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(survives_segv),     cmocka_unit_test(survives_kill),
-      cmocka_unit_test(survives_stop),     cmocka_unit_test(survives_ctrl_c),
-      cmocka_unit_test(survives_deadline), cmocka_unit_test(maps_for_perf),
+      cmocka_unit_test(survives_segv),        cmocka_unit_test(survives_kill),
+      cmocka_unit_test(survives_stop),        cmocka_unit_test(survives_ctrl_c),
+      cmocka_unit_test(survives_deadline),    cmocka_unit_test(maps_for_perf),
+      cmocka_unit_test(memory_is_used_again),
   };
   return run_cpu_tests(argc, argv, "cpu_worker", tests, HS_COUNT(tests));
 }
