@@ -173,7 +173,8 @@ static void note_error(apart *x, const distinct *d) {
     x->slower[d->m->entry->root->opcode] = d->t.median.value * 1e-3 / e.seconds;
 }
 
-static hs_status time_kernels(apart *x, double seconds) {
+// seconds: since `from`, of which finding the kernels is a part; half of them are for timing.
+static hs_status time_kernels(apart *x, u64 from, double seconds) {
   repl_cmd *c = x->c;
   distinct **order = HS_NEW_ARRAY(c->scratch, distinct *, x->all.n + 1);
   for (size_t k = 0; k < x->all.n; k++) order[k] = &x->all.v[k];
@@ -182,7 +183,8 @@ static hs_status time_kernels(apart *x, double seconds) {
   if (!(room > 0)) room = (double)hs_memory_free();
   double all = 0;
   for (size_t k = 0; k < x->all.n; k++) all += order[k]->weight;
-  const u64 from = hs_now_ns();
+  seconds = fmax(seconds - (double)(hs_now_ns() - from) * 1e-9, seconds / 2);
+  from = hs_now_ns();
   for (size_t k = 0; k < x->all.n; k++) {
     distinct *d = order[k];
     if (!d->m) continue;
@@ -351,7 +353,7 @@ hs_status apart_measure(repl_cmd *c, comparison *m, double seconds) {
   }
   // a pipeline may have removed what says how it is to be divided
   for (u32 k = 0; k < m->n; k++) m->x[k].parts = m->x[0].parts;
-  if (hs_ok(s)) s = time_kernels(&x, seconds);
+  if (hs_ok(s)) s = time_kernels(&x, from, seconds);
   repl_progress_end(c->out);
   for (u32 k = 0; k < m->n && hs_ok(s); k++) {
     add_up(&x, k);

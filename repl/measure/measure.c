@@ -446,8 +446,15 @@ static hs_status choose_apart(repl_cmd *c, const comparison *m, const prof_trial
   return s;
 }
 
-// Of the first `ours` subjects when apart. *why: in and out, as above.
-static hs_status measure_whole_or_apart(repl_cmd *c, comparison *m, u32 ours,
+// Seconds for kernels apart where none were asked for: what the command has left of 50 since
+// `begin`, for pipelines and first runs of large modules take their part of a minute too.
+static double time_for_kernels(u64 begin) {
+  static const double all_s = 50, most_s = 40, least_s = 15;
+  return fmin(fmax(all_s - (double)(hs_now_ns() - begin) * 1e-9, least_s), most_s);
+}
+
+// Of the first `ours` subjects when apart. *why: in and out, as above. begin: of the command.
+static hs_status measure_whole_or_apart(repl_cmd *c, comparison *m, u32 ours, u64 begin,
                                         const prof_trial_options *o, char **why) {
   bool kept = repl_flag(c, "--save") || repl_flag(c, "--against");
   if (!*why) {
@@ -460,10 +467,11 @@ static hs_status measure_whole_or_apart(repl_cmd *c, comparison *m, u32 ours,
     *why = apart_reason_ran(m);
   }
   while (m->n > ours) subject_free(&m->x[--m->n]);
-  return apart_measure(c, m, repl_flag(c, "--seconds") ? o->seconds : 40);
+  return apart_measure(c, m, repl_flag(c, "--seconds") ? o->seconds : time_for_kernels(begin));
 }
 
 hs_status cmd_speedup(repl_cmd *c) {
+  const u64 begin = hs_now_ns();
   const char *pipeline = repl_flag(c, "--pipeline") ? repl_flag(c, "--pipeline") : "tuned";
   const char *on = repl_flag(c, "--on");
   const prof_device *device = NULL;
@@ -489,7 +497,7 @@ hs_status cmd_speedup(repl_cmd *c) {
   if (hs_ok(s) && !device && !apart) s = repl_inputs(c);
   if (hs_ok(s) && !device && !apart) s = add_xla(c, m.x[ours - 1].m, pipeline, m.x, &m.n);
   if (hs_ok(s) && device) s = comparison_estimate(&m, device);
-  else if (hs_ok(s)) s = measure_whole_or_apart(c, &m, ours, &o, &apart);
+  else if (hs_ok(s)) s = measure_whole_or_apart(c, &m, ours, begin, &o, &apart);
   if (hs_ok(s)) {
     const char *where = device ? device->name : c->s->be->name;
     repl_say(c->out, "%s on %s%s%s%s\n", c->m->name, where, device ? " (estimated, " : "",
