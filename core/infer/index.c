@@ -275,7 +275,7 @@ hs_status hlo_infer_scatter(const infer_args *a, const hlo_shape **out) {
       return hs_fail(HS_E_SHAPE,
                      "All operands of scatter must have the same dimensions; got %s and %s.",
                      infer_text(x), infer_text(xi));
-    // XLA lets this pass, and reads beyond the smaller ones (StableHLO's specification has the rule)
+    // StableHLO's rule; XLA lets this pass and reads beyond the smaller ones
     if (i && !infer_compatible(up, a->in[n + 1], INFER_ANY_TYPE))
       return hs_fail(HS_E_SHAPE,
                      "All updates of scatter must have the same dimensions; got %s and %s.",
