@@ -461,7 +461,9 @@ static void price_order(const nest *n, gpu_order *p) {
   double moved = p->bytes + key + from                 // keys are made
                  + digits * (key + 2 * (key + from)),  // counted and moved
       fetched = from + values * sector + p->bytes;     // of elements
-  p->digits_us = (2 + 3 * digits) * launch_us +
+  // a block for each digit of a row, so many at once, each as long as a launch
+  double waves = (double)p->rows * (1 << GPU_ORDER_BITS) / (2 * ALL_BLOCKS);
+  p->digits_us = (2 + 3 * digits + digits * waves) * launch_us +
                  (all * moved + (double)p->rows * (double)p->wanted * fetched) / bytes_in_us;
 }
 
