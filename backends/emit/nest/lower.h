@@ -117,6 +117,8 @@ void lower_group(lowering *, const hlo_instr *, const hlo_computation *reducer, 
                  const nest_val *init, const hlo_dtype *types, nest_val *out);
 // Whether the computation may take its elements in any order.
 bool lower_any_order(const hlo_instr *);
+// choice.c: whether a reducer returns one of its arguments, whatever the order.
+bool lower_chooses(const hlo_computation *);
 // Whether the computation takes the operands' types, nv of them.
 bool lower_reduces_as_is(const hlo_instr *, u32 nv);
 // What a dot of such operands adds up in.

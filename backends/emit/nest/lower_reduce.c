@@ -25,39 +25,10 @@ static hlo_opcode monoid_of(const hlo_computation *c) {
   }
 }
 
-// Whether the reducer consists of comparisons and selections only, so that it returns one of its
-// arguments, as argmax does. Such reducers may take their elements in any order, and the initial
-// value any number of times.
-static bool chooses(const hlo_computation *c) {
-  hlo_for_each_instr(i, c) {
-    switch (i->opcode) {
-    case HLO_PARAMETER:
-    case HLO_COMPARE:
-    case HLO_SELECT:
-    case HLO_TUPLE:
-    case HLO_GET_TUPLE_ELEMENT:
-    case HLO_AND:
-    case HLO_OR:
-    case HLO_NOT:
-    case HLO_MAXIMUM:
-    case HLO_MINIMUM:
-    case HLO_CONSTANT: break;
-    default: return false;
-    }
-  }
-  // Without a rule for ties the first of two equal elements wins, and the order matters: a test
-  // for equality is taken for such a rule.
-  hlo_for_each_instr(i, c)
-    if (i->opcode == HLO_COMPARE && (hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_EQ ||
-                                     hlo_attr_int(i, HLO_ATTR_DIRECTION, 0) == HLO_DIRECTION_NE))
-      return true;
-  return false;
-}
-
 bool lower_any_order(const hlo_instr *i) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   hlo_opcode m = monoid_of(c);
-  return m == HLO_ADD || chooses(c) ||
+  return m == HLO_ADD || lower_chooses(c) ||
          (m != HLO_OP_INVALID && !hlo_dtype_is_complex(hlo_operand(i, 0)->shape->dtype));
 }
 
@@ -150,7 +121,7 @@ void lower_group(lowering *l, const hlo_instr *i, const hlo_computation *reducer
       (void)lower_refuse(l, i, "with a reduction in its computation");
       return;
     }
-    g.free_order = g.monoid == HLO_ADD || chooses(reducer);
+    g.free_order = g.monoid == HLO_ADD || lower_chooses(reducer);
     // complex numbers: only sums are sums of the parts
     if (g.monoid != HLO_ADD) g.monoid = HLO_OP_INVALID;
   }

@@ -245,6 +245,27 @@ static void sorts(void **st) {
              "largest=true }"));
 }
 
+// Argmax, and a computation that looks like one but depends on the order.
+static void choices(void **st) {
+  (void)st;
+  static const char *const picks[] = {"or(gt, tie)", "and(gt, tie)"};
+  for (size_t k = 0; k < HS_COUNT(picks); k++) {
+    char *text = hs_format(
+        "HloModule m\nchoose { a = s32[] parameter(0)\n i = s32[] parameter(1)\n"
+        " b = s32[] parameter(2)\n j = s32[] parameter(3)\n"
+        " gt = pred[] compare(a, b), direction=GT\n eq = pred[] compare(a, b), direction=EQ\n"
+        " lt = pred[] compare(i, j), direction=LT\n tie = pred[] and(eq, lt)\n"
+        " first = pred[] %s\n v = s32[] select(first, a, b)\n n = s32[] select(first, i, j)\n"
+        " ROOT r = (s32[], s32[]) tuple(v, n) }\n"
+        "ENTRY e { x = s32[90] parameter(0)\n at = s32[90] iota(), iota_dimension=0\n"
+        " high = s32[] constant(1000000000)\n low = s32[] constant(-2147483648)\n"
+        " ROOT y = (s32[], s32[]) reduce(x, at, high, low), dimensions={0}, to_apply=choose }\n",
+        picks[k]);
+    agrees(text);
+    hs_free(text);
+  }
+}
+
 static void moves(void **st) {
   (void)st;
   // what only keeps its operand from being left out
@@ -503,6 +524,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(cut_convolutions),
       cmocka_unit_test(sorts),
       cmocka_unit_test(moves),
+      cmocka_unit_test(choices),
       cmocka_unit_test(triangular_systems),
       cmocka_unit_test(cholesky_factors),
       cmocka_unit_test(linear_algebra),
