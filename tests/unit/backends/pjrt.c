@@ -369,7 +369,7 @@ static void described(void **st) {
 static void said_of_the_executable(void **st) {
   (void)st;
   hlo_module *m = parse(add_one);
-  backend_options o = {.context = backends, .plugin = plugin_fake("ok")};
+  backend_options o = {.context = backends, .plugin = plugin_fake("nopasses")};
   const backend *be = backend_find("pjrt");
   backend_exe *exe;
   assert_true(hs_ok(be->compile(m, &o, &exe)));
