@@ -152,6 +152,21 @@ static void extras_row(repl_cmd *c, repl_json *list, const backend *b) {
 
 static bool openable(const char *path) { return access(path, R_OK) == 0; }
 
+hs_status cmd_version(repl_cmd *c) {
+  int llvm = 0;
+#if HAVE_LLVM
+  llvm = HLOSH_LLVM_MAJOR;
+#endif
+  repl_json_str(c->doc, "version", HLOSH_VERSION);
+  repl_json_str(c->doc, "compiler", __VERSION__);
+  repl_json_int(c->doc, "llvm", llvm);
+  if (c->doc) return HS_GOOD;
+  repl_say(c->out, "hlosh %s, compiler %s", HLOSH_VERSION, __VERSION__);
+  if (llvm) repl_say(c->out, ", LLVM %d", llvm);
+  repl_say(c->out, "\n");
+  return HS_GOOD;
+}
+
 hs_status cmd_doctor(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "checks");
   char text[128];

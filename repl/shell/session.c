@@ -292,7 +292,7 @@ hlo_instr *repl_find_instr(const hlo_module *m, const char *name) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(k, c)
       if (strcasecmp(k->name, name) == 0) return k;
-  return NULL;
+  return strcasecmp(name, "root") == 0 && m->entry ? m->entry->root : NULL;
 }
 
 hlo_computation *repl_find_comp(const hlo_module *m, const char *name) {

@@ -260,8 +260,8 @@ void repl_kernel_times_free(repl_kernel_times *);
 void repl_keep_values(repl_module *, repl_values *take);
 
 // Instructions and computations by what users type: with or without '%', exact first, then ignoring
-// case; "entry" is the entry computation where nothing has that name. Borrowed; NULL when there is
-// none.
+// case; "entry" is the entry computation and "root" its result where nothing has that name.
+// Borrowed; NULL when there is none.
 hlo_instr *repl_find_instr(const hlo_module *, const char *name);
 hlo_computation *repl_find_comp(const hlo_module *, const char *name);
 // E_NO_OBJECT with the nearest names.

@@ -10,8 +10,8 @@
 enum { LEVELS = 3, MOST_NUMBERS = 3, MOST_INSTRS = 64 };
 
 typedef struct choice {
-  u32 n, numbers;              // instructions; numbers of an element
-  hlo_instr **v;               // operands before users
+  u32 n, numbers;               // instructions; numbers of an element
+  hlo_instr **v;                // operands before users
   u32 operand[MOST_INSTRS][3];  // by place in v
   u32 result[MOST_NUMBERS];
 } choice;
