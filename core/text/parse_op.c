@@ -321,10 +321,10 @@ bool hlo_complete_rhs(hlo_parser *P, hlo_rhs *r) {
                          hlo_op_at_least(r->op), hlo_op_least(r->op), n);
   if (!check_op(P, r)) return false;
   if (r->shape) return true;
-  if (!hlo_ops[r->op].inferable && r->op != HLO_SEND)
-    return hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "cannot infer shape for opcode: %s",
-                         hlo_op_text(r->op));
-  return infer(P, r);
+  if (hlo_ops[r->op].inferable || r->op == HLO_SEND) return infer(P, r);
+  hlo_lex_error(LX, HS_E_SHAPE, r->op_at, "cannot infer shape for opcode: %s", hlo_op_text(r->op));
+  hlo_lex_note(LX, "write the shape before it, as in f32[2,3] %s(...)", hlo_op_text(r->op));
+  return false;
 }
 
 // One sharding for a result that is a tuple is one for each of its leaves (an empty tuple keeps
