@@ -529,6 +529,37 @@ hs_status hlo_eval_check(const hlo_module *m, const hlo_eval_options *opt) {
   return st;
 }
 
+// Whether a value has the dynamic dimensions that the type s states, and no others.
+static bool has_stated_sizes(const hlo_shape *s, const hlo_literal *l) {
+  if (!hlo_shape_is_tuple(s)) return s->dynamic ? l->shape == s : !l->dynamic_sizes;
+  for (u32 k = 0; k < s->nelems; k++)
+    if (!has_stated_sizes(s->elems[k], l->children[k])) return false;
+  return true;
+}
+
+// Gives it these: on the way an operation may state a type without its operands' dynamic
+// dimensions.
+static void state_sizes(const hlo_shape *s, hlo_literal **l) {
+  if (has_stated_sizes(s, *l)) return;
+  if (hlo_shape_is_tuple(s)) {
+    hlo_literal **part = hs_calloc(s->nelems + 1, sizeof *part);
+    for (u32 k = 0; k < s->nelems; k++) {
+      part[k] = hlo_literal_ref((*l)->children[k]);
+      state_sizes(s->elems[k], &part[k]);
+    }
+    hlo_literal_unref(*l);
+    *l = hlo_literal_tuple(s, s->nelems, part);
+    hs_free(part);
+    return;
+  }
+  i32 used[HLO_MAX_RANK];
+  bool sized = s->dynamic && (*l)->dynamic_sizes;
+  if (sized) memcpy(used, (*l)->dynamic_sizes, s->rank * sizeof *used);
+  *l = ev_retag(l, s);
+  for (u32 d = 0; sized && (*l)->dynamic_sizes && d < s->rank; d++)
+    (*l)->dynamic_sizes[d] = s->dynamic[d] ? used[d] : (i32)HS_MIN(s->dims[d], INT32_MAX);
+}
+
 hs_status hlo_eval_module(const hlo_module *m, u32 n, hlo_literal *const *args,
                           const hlo_eval_options *opt, hlo_literal **out) {
   *out = NULL;
@@ -536,7 +567,9 @@ hs_status hlo_eval_module(const hlo_module *m, u32 n, hlo_literal *const *args,
   // The functions below trust shapes and dimension numbers; whatever breaks HLO's rules stops here.
   HS_TRY(hlo_verify(m, NULL));
   if (opt && opt->host) ev_host_rewind(opt->host);
-  return ev_run_devices(m, n, args, opt, out);
+  HS_TRY(ev_run_devices(m, n, args, opt, out));
+  state_sizes(m->entry->root->shape, out);
+  return HS_GOOD;
 }
 
 hs_status ev_run_instr(const hlo_instr *i, u32 n, hlo_literal *const *operands,

@@ -192,7 +192,7 @@ hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *s) {
     return l;
   }
   *op = NULL;
-  if (l->shape == s) return l;
+  if (l->shape == s && (s->dynamic || !l->dynamic_sizes)) return l;
   bool same_dims = l->shape->rank == s->rank && l->dynamic_sizes && s->dynamic;
   if (ev_writable(l)) {
     if (same_dims) l->shape = s;

@@ -170,14 +170,18 @@ static bool is_needed_done(const hlo_instr *i) {
 }
 
 // Whether it is the one user that an operation needs which has an effect and is done elsewhere (a
-// send, a recv, the start of an all-reduce): then it is as much of an effect.
-static bool ends_an_effect(const hlo_instr *i) {
+// send, a recv, the start of an all-reduce): then it is as much of an effect. Of an asynchronous
+// call the computation has the effect, and is added.
+static bool ends_an_effect(const hlo_instr *i, callee_set *s) {
   if (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;  // of arrays
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_instr *x = hlo_operand(i, k);
     bool has = x->opcode == HLO_SEND || x->opcode == HLO_RECV ||
                (x->opcode == HLO_ALL_REDUCE_START && reduces_with_effect(x));
-    if (has && uses_alone(i, x)) return true;
+    bool call = x->opcode == HLO_ASYNC_START || x->opcode == HLO_ASYNC_UPDATE;
+    if (!(has || call) || !uses_alone(i, x)) continue;
+    if (has) return true;
+    callee_set_add(s, hlo_async_wrapped(x));
   }
   return false;
 }
@@ -185,7 +189,7 @@ static bool ends_an_effect(const hlo_instr *i) {
 // Whether the instruction has an effect itself; if not, adds the computations whose effects are
 // its effects too.
 static bool own_effect(const hlo_instr *i, callee_set *s) {
-  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT) || ends_an_effect(i) || is_needed_done(i))
+  if (hlo_op_has(i->opcode, HLO_F_SIDE_EFFECT) || ends_an_effect(i, s) || is_needed_done(i))
     return true;
   switch (i->opcode) {
   case HLO_CUSTOM_CALL:

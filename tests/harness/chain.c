@@ -8,6 +8,7 @@
 // counted, not reported. So is one that sorts by what is no order (order.h).
 #include "core/analysis/agree.h"
 #include "core/analysis/customcall.h"
+#include "core/infer/infer.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
 #include "passes/passes.h"
@@ -183,8 +184,24 @@ static bool differs(const meaning_side *side, hlo_literal **args, const hlo_modu
   return moved;
 }
 
+// An operation that states a type without its operands' dynamic dimensions hands on elements that
+// are not in use: what they are is nowhere said.
+static bool shows_unused(const hlo_module *m) {
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      const hlo_shape *s = NULL;
+      if (i->opcode == HLO_SET_DIMENSION_SIZE || hlo_shape_is_dynamic(i->shape)) continue;
+      hs_status st = hlo_ops[i->opcode].inferable ? hlo_infer_instr(i, &s) : HS_GOOD;
+      bool hidden = hs_ok(st) && s && hlo_shape_is_dynamic(s);
+      hs_status_drop(st);
+      if (hidden) return true;
+    }
+  return false;
+}
+
 static bool unsettled(way *w, const hlo_module *other) {
   const meaning_side *side = &w->meaning.narrow;
+  if (shows_unused(side->m)) return true;
   if (draws(side->m) || sorts_without_order(side->m, side->nargs, side->args)) return true;
   bool moved = false;
   u64 state = 11;

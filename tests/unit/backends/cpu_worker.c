@@ -143,8 +143,12 @@ static void memory_is_used_again(void **st) {
     if (k == 29) least = holds;
     most = HS_MAX(most, holds);
   }
+#ifdef HS_ASAN
+  (void)least, (void)most;  // it keeps what is freed
+#else
   // 16 areas of at most 6 MB; the second half of the programs has the sizes of the first
   if (least >= 0) assert_in_range(most, 0, least + (32 << 20));
+#endif
 }
 
 int main(int argc, char **argv) {
