@@ -19,9 +19,10 @@ static const char *editor(const repl_cmd *c) {
   return visual && *visual ? visual : plain && *plain ? plain : "vi";
 }
 
-static hs_status run_editor(const char *command, const char *path) {
+// With --json standard output holds documents only: what the editor says goes to standard error.
+static hs_status run_editor(const char *command, const char *path, bool json) {
   // the path is ours and holds no quote
-  char *line = hs_format("%s '%s'", command, path);
+  char *line = hs_format(json ? "%s '%s' >&2" : "%s '%s'", command, path);
   fflush(NULL);
   int rc = system(line);
   hs_free(line);
@@ -42,7 +43,7 @@ static bool ask_again(repl_cmd *c, hs_status bad) {
 // Repeats until the text is a valid module, the editor fails, or the user wants no more.
 static hs_status edit_file(repl_cmd *c, const char *path, const hs_buf *before, bool *changed) {
   for (;;) {
-    HS_TRY(run_editor(editor(c), path));
+    HS_TRY(run_editor(editor(c), path, c->doc != NULL));
     hs_buf text = {0};
     hlo_module *m = NULL;
     HS_TRY(repl_read_file(path, TEXT_MOST, &text));
@@ -71,6 +72,9 @@ static hs_status edit_file(repl_cmd *c, const char *path, const hs_buf *before, 
 }
 
 hs_status cmd_edit(repl_cmd *c) {
+  if (!repl_flag(c, "--with") && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+    return hs_with_note(hs_fail(HS_E_USAGE, "edit: there is no terminal for an editor"),
+                        "edit --with=COMMAND runs one that needs none: --with=\"sed -i s/a/b/\"");
   char *path;
   HS_TRY(repl_temp_file("edit", &path));
   hlo_print_options o = hlo_print_full();
