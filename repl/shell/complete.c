@@ -35,6 +35,7 @@ static void add_commands(offer *o, const repl_session *s) {
 static void add_objects(offer *o, const repl_session *s) {
   if (!s->current) return;
   bool percent = o->prefix[0] == '%';
+  if (o->n && s->current->m->entry && s->current->m->entry->root) add(o, "root");
   const char *want = o->prefix + percent;
   size_t n = o->n - percent;
   hlo_for_each_comp(c, s->current->m) {
@@ -142,6 +143,18 @@ static void add_words(offer *o, const char *words) {
   }
 }
 
+// The values of the setting that a word names: "on|off".
+static void add_values(offer *o, const char *name, size_t n) {
+  for (u32 k = 0; k < repl_setting_count; k++) {
+    if (!repl_is_setting(name, n, k)) continue;
+    for (const char *p = repl_setting_words(k); *p;) {
+      size_t len = strcspn(p, "|");
+      add(o, hs_arena_strndup(o->a, p, len));
+      p += len + (p[len] == '|');
+    }
+  }
+}
+
 // Words that a command accepts in addition to its spec: as the first one, after another word, or
 // (after "*") anywhere but first. kind: what is offered there instead of the spec's kind; NULL: the
 // spec's.
@@ -164,6 +177,8 @@ static const struct special {
                 {"help", "pass", "", "PASS"},
                 {"time-passes", "*", "", "PIPELINE"},
                 {"src", "", "", "X"},
+                {"cache", "", "clear", NULL},
+                {"customcall", "", "load unload", NULL},
                 {"mark", "", "", "VERSION"}};
 
 // The kind of word number k, which follows the word `behind` ("," when only a comma is between
@@ -303,6 +318,7 @@ const char **repl_complete(const repl_session *s, hs_arena *a, const char *line,
       const char *behind =
           e > b && strchr(",(", line[e - 1]) ? "," : hs_arena_strndup(a, line + from, e - from);
       add_kind(&o, s, c ? special_kind(&o, c->name, k, behind, kind) : kind);
+      if (k == 1 && strcmp(kind, "VALUE") == 0) add_values(&o, behind, strlen(behind));
     } else if (line[start - 1] == '>' || strchr(line + b, '>')) {
       add_files(&o);
     }

@@ -459,6 +459,12 @@ static void completes(void **state) {
                {"backend int", "interp"},
                {"example soft", "softmax"},
                {"set thr", "threads"},
+               {"set denormals ", "on"},
+               {"set cache of", "off"},
+               {"set vintage cur", "current"},
+               {"cache ", "clear"},
+               {"customcall un", "unload"},
+               {"print ro", "root"},
                {"run --elided=z", "--elided=zeros"},
                {"rel", "relu"}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
