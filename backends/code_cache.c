@@ -29,7 +29,9 @@ char *code_cache_folder(void) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   bool named = cache && *cache;
   const char *in = named ? cache : home;
-  if (!in || !*in || access(in, W_OK) != 0) return NULL;
+  struct stat st;
+  if (!in || !*in || stat(in, &st) != 0 || !S_ISDIR(st.st_mode) || access(in, W_OK) != 0)
+    return NULL;
   return hs_format(named ? "%s/hlosh/code" : "%s/.cache/hlosh/code", in);
 }
 

@@ -1,6 +1,7 @@
 // cache.c: cache. Compiled code that is kept on disk (backends/code_cache.h): what is there, and
 // its removal.
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "repl/cmd/cmd.h"
@@ -67,6 +68,18 @@ static hs_status clear(repl_cmd *c, const char *folder) {
   return HS_GOOD;
 }
 
+// Which of the two variables has no folder to write to, and what helps.
+static void no_folder(repl_cmd *c) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  bool named = cache && *cache;
+  const char *name = named ? "XDG_CACHE_HOME" : "HOME", *in = named ? cache : home;
+  repl_json_null(c->doc, "folder");
+  if (c->doc) return;
+  repl_say(c->out, "code is not kept: %s%s%s\n", name,
+           in && *in ? " is not a folder to write to: " : "", in && *in ? in : " is not set");
+  repl_note(c->out, "note: export XDG_CACHE_HOME=DIR names another, which must be there");
+}
+
 hs_status cmd_cache(repl_cmd *c) {
   const char *verb = repl_arg(c, 0);
   i64 limit = 20;
@@ -75,10 +88,7 @@ hs_status cmd_cache(repl_cmd *c) {
     HS_TRY(repl_arg_int(c, "--limit", repl_flag(c, "--limit"), 0, 1 << 30, &limit));
   char *folder = code_cache_folder();
   if (!folder) {
-    if (!c->doc)
-      repl_say(c->out,
-               "code is not kept: neither XDG_CACHE_HOME nor HOME is a folder to write to\n");
-    repl_json_null(c->doc, "folder");
+    no_folder(c);
     return HS_GOOD;
   }
   code_cache_entries all = {0};

@@ -235,6 +235,8 @@ static void no_place(void **state) {
   put(&c, 1, 10);
   assert_false(get(&c, 1));
   assert_null(c.complaint);
+  setenv("XDG_CACHE_HOME", "/dev/null", 1);  // to be written to, but no folder
+  assert_null(code_cache_folder());
   setenv("XDG_CACHE_HOME", base, 1);
 }
 
