@@ -97,7 +97,7 @@ void repl_setting_text(const repl_session *s, u32 k, char out[40]) {
   case SET_BOOL: snprintf(out, 40, "%s", *(const bool *)p ? "on" : "off"); break;
   case SET_U32: snprintf(out, 40, "%u", *(const u32 *)(const void *)p); break;
   case SET_U64: snprintf(out, 40, "%llu", (unsigned long long)*(const u64 *)(const void *)p); break;
-  case SET_NUMBER: snprintf(out, 40, "%g", *(const double *)(const void *)p); break;
+  case SET_NUMBER: snprintf(out, 40, "%.15g", *(const double *)(const void *)p); break;
   case SET_TEXT: snprintf(out, 40, "%s", *p ? p : "off"); break;
   case SET_WORD: {
     const char *w = t->words;
