@@ -139,6 +139,18 @@ static void row(repl_cmd *c, repl_json *list, const char *what, bool ok, const c
   if (!ok && fix) repl_json_str(j, "fix", fix);
 }
 
+// A backend that cannot be used: the lines of the note before "fix: " belong to the state.
+static void unusable_row(repl_cmd *c, repl_json *list, const char *what, const hs_diag *e) {
+  const char *fix = e->note ? strstr(e->note, "\nfix: ") : NULL;
+  if (!fix) {
+    row(c, list, what, false, e->message, e->note);
+    return;
+  }
+  char *state = hs_format("%s; %.*s", e->message, (int)(fix - e->note), e->note);
+  row(c, list, what, false, state, fix + strlen("\nfix: "));
+  hs_free(state);
+}
+
 // What a backend can use but does not need.
 static void extras_row(repl_cmd *c, repl_json *list, const backend *b) {
   hs_buf text = {0}, fix = {0};
@@ -202,11 +214,12 @@ hs_status cmd_doctor(repl_cmd *c) {
   for (u32 k = 0; k < backend_count; k++) {
     hs_status s = backend_table[k]->probe();
     char *python = backend_has(backend_table[k], BACKEND_PYTHON) ? repl_python_text(c->s) : NULL;
-    snprintf(text, sizeof text, "%.120s", !hs_ok(s) ? s.err->message : python ? python : "usable");
+    snprintf(text, sizeof text, "%.120s", python ? python : "usable");
     hs_free(python);
     char name[32];
     snprintf(name, sizeof name, "backend %s", backend_table[k]->name);
-    row(c, list, name, hs_ok(s), text, hs_ok(s) ? NULL : s.err->note);
+    if (hs_ok(s)) row(c, list, name, true, text, NULL);
+    else unusable_row(c, list, name, s.err);
     hs_status_drop(s);
     if (backend_table[k]->extras) extras_row(c, list, backend_table[k]);
   }
