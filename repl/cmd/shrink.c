@@ -77,6 +77,7 @@ static hs_status read_options(repl_cmd *c, shrink_search *s) {
   s->seconds = SECONDS;
   if (repl_flag(c, "--seconds"))
     HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &s->seconds));
+  if (s->seconds < 0) return repl_usage_error(c, "--seconds is 0 or more");
   if (c->s->set.deadline > 0 && (s->seconds <= 0 || s->seconds > c->s->set.deadline))
     s->seconds = c->s->set.deadline;
   const char *out = repl_flag(c, "-o");

@@ -13,6 +13,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -47,8 +48,8 @@ hs_status repl_usage_error(const repl_cmd *c, const char *fmt, ...) {
 }
 
 hs_status repl_arg_num(const repl_cmd *c, const char *what, const char *text, double *out) {
-  return repl_number(text, out) ? HS_GOOD
-                                : repl_usage_error(c, "%s is a number, not \"%s\"", what, text);
+  bool number = repl_number(text, out) && !isnan(*out);
+  return number ? HS_GOOD : repl_usage_error(c, "%s is a number, not \"%s\"", what, text);
 }
 
 hs_status repl_arg_int(const repl_cmd *c, const char *what, const char *text, i64 least, i64 most,
