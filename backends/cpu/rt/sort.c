@@ -128,8 +128,8 @@ static void merge_indices(const by_cmp *c, u32 *a, u32 *t, i64 n) {
 typedef struct line {
   const sorter *s;
   char *in[64], *out[64];
-  u32 *perm;
   char *space;  // two times len records; of keys alone len, see sort_keys_alone
+  u32 *perm;    // at the end of it, see perm_in
   u32 *count;
   i64 parts;
   u32 at;    // the key or operand whose turn it is
@@ -309,6 +309,12 @@ static size_t line_bytes(const sorter *s) {
   return (size_t)s->len * (s->record + most) + 4096;  // at least what cpu_least wants
 }
 
+// The permutation is the end of a line's space: the second array of records, which is behind the
+// first, holds nothing between two sorts, and neither what is gathered nor cpu_least gets so far.
+static u32 *perm_in(const sorter *s, char *space) {
+  return (u32 *)(void *)(space + line_bytes(s) - (size_t)s->len * sizeof(u32));
+}
+
 // A line of ambiguous elements (NaNs of two kinds, zeros of both signs) has less memory than it
 // needs: what it needs is allocated for it, because such lines are rare. False: there is none.
 static bool sort_line(line *l) {
@@ -317,11 +323,10 @@ static bool sort_line(line *l) {
   char *space = l->space, *own = NULL;
   if (keys_alone(s) && !few_wanted(s)) {
     if (sort_keys_alone(l)) return true;
-    size_t order = ((size_t)s->len * sizeof *l->perm + 63) & ~(size_t)63;
-    own = hs_try_alloc(order + line_bytes(s));
+    own = hs_try_alloc(line_bytes(s));
     if (!own) return false;
-    l->perm = (u32 *)(void *)own;
-    l->space = own + order;
+    l->perm = perm_in(s, own);
+    l->space = own;
   }
   find_order(l);
   for (l->at = 0; l->at < s->n; l->at++) {
@@ -351,14 +356,10 @@ static void place_line(const sorter *s, void *const *bufs, i64 number, line *l) 
   }
 }
 
-// Bytes for the permutation of a line, and behind it for its records: keys alone need no order, and
-// their second array is the result.
-static size_t perm_bytes(const sorter *s) {
-  return keys_alone(s) && !few_wanted(s) ? 0 : ((size_t)s->len * sizeof(u32) + 63) & ~(size_t)63;
-}
-
+// Bytes of the space of a line: keys alone need no order, and their second array is the result.
+static bool has_order(const sorter *s) { return !keys_alone(s) || few_wanted(s); }
 static size_t space_bytes(const sorter *s) {
-  return perm_bytes(s) ? line_bytes(s) : (size_t)s->len * sizeof(u32);
+  return has_order(s) ? line_bytes(s) : (size_t)s->len * sizeof(u32);
 }
 
 static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
@@ -366,10 +367,10 @@ static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
   sort_job *j = ctx;
   const sorter *s = j->s;
   u32 count[CPU_RADIX_BINS];
-  char *memory = hs_try_alloc(perm_bytes(s) + space_bytes(s));
+  char *memory = hs_try_alloc(space_bytes(s));
   bool ok = memory != NULL;
-  line l = {.perm = (u32 *)(void *)memory,
-            .space = memory ? memory + perm_bytes(s) : NULL,
+  line l = {.space = memory,
+            .perm = ok && has_order(s) ? perm_in(s, memory) : NULL,
             .count = count,
             .parts = 1};
   for (i64 n = chunk * j->per, end = HS_MIN(n + j->per, s->lines); n < end && ok; n++) {
@@ -386,9 +387,10 @@ static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
   sort_job j = {s, bufs, HS_MAX((i64)1, 4096 / s->len), false};
   if (s->whole) {
     static const size_t counts = CPU_RADIX_PARTS * CPU_RADIX_BINS * sizeof(u32);
+    char *space = (char *)scratch + counts;
     line l = {.count = scratch,
-              .perm = (u32 *)(void *)((char *)scratch + counts),
-              .space = (char *)scratch + counts + perm_bytes(s),
+              .space = space,
+              .perm = has_order(s) ? perm_in(s, space) : NULL,
               .parts = HS_MIN((i64)cpu_par_threads(), (i64)CPU_RADIX_PARTS)};
     for (i64 n = 0; n < s->lines && !j.failed; n++) {
       place_line(s, bufs, n, &l);
@@ -443,7 +445,7 @@ hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
   s->wanted = shape->rank ? HS_MIN(s->len, wanted_of(i, d, s->len, 0)) : s->len;
   s->whole = s->nkeys && s->len >= LONG && s->lines < 8 && !few_wanted(s);
   if (!few_wanted(s)) s->wanted = s->len;
-  i64 scratch = CPU_RADIX_PARTS * CPU_RADIX_BINS * 4 + (i64)(perm_bytes(s) + space_bytes(s));
+  i64 scratch = CPU_RADIX_PARTS * CPU_RADIX_BINS * 4 + (i64)space_bytes(s);
   *out = (cpu_rt){.kind = few_wanted(s)     ? "sort (selection)"
                           : s->nkeys == 0   ? "sort (merge, comparator)"
                           : s->len <= SHORT ? "sort (merge, keys)"

@@ -66,6 +66,18 @@ static inline void runs_as(const char *text, const char *kind) {
   assert_true(found);
 }
 
+// Bytes of the temporaries of a program.
+static inline i64 temporaries(const char *text) {
+  hlo_module *m = parse(text);
+  backend_options o = {.context = backends};
+  backend_exe *e = NULL;
+  explain(cpu->compile(m, &o, &e));
+  i64 bytes = cpu->compiled(e)->temp_bytes;
+  cpu->release(e);
+  hlo_module_free(m);
+  return bytes;
+}
+
 #define MODULE(body) "HloModule t\n" body
 
 #define LT                                                                                 \

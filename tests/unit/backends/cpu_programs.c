@@ -87,18 +87,6 @@ static void state_shared(void **st) {
       "while(t), condition=cond, body=body }"));
 }
 
-// Bytes of the temporaries of a program.
-static i64 temporaries(const char *text) {
-  hlo_module *m = parse(text);
-  backend_options o = {.context = backends};
-  backend_exe *e = NULL;
-  explain(cpu->compile(m, &o, &e));
-  i64 bytes = cpu->compiled(e)->temp_bytes;
-  cpu->release(e);
-  hlo_module_free(m);
-  return bytes;
-}
-
 // Bytes of temporaries of a softmax along `dim` of [rows, n] between two products.
 static i64 bytes_of_softmax(int rows, int n, int dim, const char *type) {
   char *text = hs_format(

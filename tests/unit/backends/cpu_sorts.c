@@ -129,6 +129,21 @@ static void several(void **st) {
                 " ROOT s = c64[3,300] sort(x), dimensions={1}, is_stable=true, to_apply=lt }"));
 }
 
+// A long line that is sorted with another takes two arrays of keys and places, and counts.
+static void memory(void **st) {
+  (void)st;
+  enum { N = 70000, COUNTS = 64 * 2048 * 4 };
+  static const char text[] =
+      MODULE("lt { a = s32[] parameter(0)\n b = s32[] parameter(1)\n c = s32[] parameter(2)\n"
+             " d = s32[] parameter(3)\n ROOT l = pred[] compare(a, b), direction=LT }\n"
+             "ENTRY e { x = s32[70000] parameter(0)\n y = s32[70000] parameter(1)\n"
+             " ROOT s = (s32[70000], s32[70000]) sort(x, y), dimensions={0}, is_stable=true, "
+             "to_apply=lt }");
+  agrees(text);
+  runs_as(text, "sort (radix)");
+  assert_in_range(temporaries(text), 16 * N, 16 * N + COUNTS + 4096);
+}
+
 static void top(const char *type, int rows, int n, int k, const char *largest) {
   char text[1024];
   snprintf(text, sizeof text,
@@ -232,9 +247,9 @@ static void no_orders(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(types),     cmocka_unit_test(long_lines), cmocka_unit_test(zeros),
-      cmocka_unit_test(expanded),  cmocka_unit_test(several),    cmocka_unit_test(topk),
-      cmocka_unit_test(first_few), cmocka_unit_test(no_orders),
+      cmocka_unit_test(types),    cmocka_unit_test(long_lines), cmocka_unit_test(zeros),
+      cmocka_unit_test(expanded), cmocka_unit_test(several),    cmocka_unit_test(memory),
+      cmocka_unit_test(topk),     cmocka_unit_test(first_few),  cmocka_unit_test(no_orders),
   };
   return run_cpu_tests(argc, argv, "cpu_sorts", tests, HS_COUNT(tests));
 }
