@@ -8,7 +8,7 @@
 
 #include "backends/cpu/rt/rt.h"
 
-enum { CONV_MOST_SPATIAL = 6 };
+enum { CONV_MOST_SPATIAL = 6, CONV_IN_RESULT = -2 };
 
 typedef enum conv_mode { CONV_FORWARD, CONV_BACK_DATA, CONV_BACK_WEIGHTS, CONV_PLAIN } conv_mode;
 
@@ -29,8 +29,10 @@ typedef struct conv {
   hlo_dtype tl, tr, to;
   i64 nl, nr, no;  // elements
   conv_mode mode;
-  i64 at_l, at_r, at_o, at_w;  // scratch offsets: operands and result widened, the filter; -1: none
-  i64 filter_bytes;            // of the packed filter
+  // scratch offsets: operands and result widened, the filter; -1: none; of the filter also
+  // CONV_IN_RESULT: in the memory of the result, which is written later
+  i64 at_l, at_r, at_o, at_w;
+  i64 filter_bytes;  // of the packed filter
   // at most one of these; else plain loops compute it
   conv_dnnl *dnnl;
   conv_patches *patches;

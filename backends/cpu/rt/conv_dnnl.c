@@ -2,13 +2,15 @@
 //
 // Filters are reordered to what oneDNN prefers (they are small, or each piece does its part),
 // images only when it has no kernel for their order. It works in f32, and in bf16 where the machine
-// has that; narrower floats are widened in memory order, which keeps strides.
+// has that; narrower floats are widened in memory order, which keeps strides. A filter that is
+// mirrored and then reordered lies mirrored in the result's memory, which nobody has written yet.
 //
 // As in dot_dnnl.c a convolution is split into pieces by its shape, along the batch, or along
 // the features of the result where the filter is the larger array or the result. The pool runs
 // them, each in one thread: the result does not depend on the number of threads, and no barrier of
 // OpenMP's waits for a core that another process has. What cannot be split and is large is left to
-// oneDNN's own threads.
+// oneDNN's own threads. The operand that is not cut is the same for all pieces: where they want it
+// in one order it is reordered once, before they run.
 #include "backends/cpu/rt/conv.h"
 
 #if HAVE_DNNL
@@ -20,7 +22,9 @@ enum { LIB_SPATIAL = 3, MOST_PIECES = 16 };
 
 // Src, weights, dst in oneDNN's sense, as the program has them and as the primitive wants them.
 typedef struct piece {
-  dnnl_primitive_t prim, re[3];  // re: reorders between the two; shared by pieces of one extent
+  // re: reorders between the two; shared by pieces of one extent. NULL: none, or `own` is another
+  // piece's memory, which that one fills
+  dnnl_primitive_t prim, re[3];
   bool owns;
   dnnl_memory_t user[3], own[3], scratch;
   dnnl_stream_t stream;
@@ -31,8 +35,8 @@ typedef struct piece {
 struct conv_dnnl {
   u32 n;
   bool openmp;
-  bool one_filter;  // pieces of one extent have the same: it is reordered once
-  size_t element;   // bytes
+  int common;      // src, weights or dst: the operand that is not cut into pieces
+  size_t element;  // bytes
   piece v[MOST_PIECES];
 };
 
@@ -272,8 +276,19 @@ static bool find_primitive(const conv *c, const descs *d, dnnl_primitive_desc_t 
   return found;
 }
 
-// like: a piece of the same extents whose primitives to use, or NULL.
-static bool make_piece(const conv *c, dnnl_data_type_t t, const piece *like, bool own_filter,
+// The first piece that has array k in the order `want`, or NULL.
+static const piece *lender_of(const conv_dnnl *d, int k, const dnnl_memory_desc_t *want) {
+  for (u32 j = 0; j < d->n; j++) {
+    const dnnl_memory_desc_t *has;
+    if (d->v[j].own[k] && !dnnl_memory_get_memory_desc(d->v[j].own[k], &has) &&
+        dnnl_memory_desc_equal(has, want))
+      return &d->v[j];
+  }
+  return NULL;
+}
+
+// The piece after those of `all`. like: one of the same extents whose primitives to use, or NULL.
+static bool make_piece(const conv *c, dnnl_data_type_t t, const conv_dnnl *all, const piece *like,
                        piece *p, i64 *scratch) {
   static const dnnl_query_t query[3][3] = {
       {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
@@ -291,9 +306,11 @@ static bool make_piece(const conv *c, dnnl_data_type_t t, const piece *like, boo
     const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(pd, query[c->mode][k], 0);
     ok = want && !dnnl_memory_create(&p->user[k], &d.m[k], e, DNNL_MEMORY_NONE);
     if (!ok || dnnl_memory_desc_equal(want, &d.m[k])) continue;
+    const piece *lender = k == all->common ? lender_of(all, k, want) : NULL;
     ok = !dnnl_memory_create(&p->own[k], want, e, DNNL_MEMORY_NONE);
-    p->own_at[k] = like && k == 1 && !own_filter ? like->own_at[k] : *scratch;
-    if (p->own_at[k] == *scratch) *scratch += cpu_align((i64)dnnl_memory_desc_get_size(want));
+    p->own_at[k] = lender ? lender->own_at[k] : *scratch;
+    if (lender) continue;
+    *scratch += cpu_align((i64)dnnl_memory_desc_get_size(want));
     if (like) p->re[k] = like->re[k];
     else
       ok = ok && (k == result_index(c) ? reorder(want, &d.m[k], &p->re[k])
@@ -323,20 +340,30 @@ static u32 split(const conv *c, bool *by_features) {
   return (u32)HS_MAX(*by_features ? features : batch, (i64)1);
 }
 
+// Which of lhs, rhs and result is oneDNN's src, weights and dst.
+static const int role[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
+
+// Which of src, weights and dst is the lhs (0) or the rhs (1).
+static int place_of(const conv *c, int operand) {
+  int k = 0;
+  while (role[c->mode][k] != operand) k++;
+  return k;
+}
+
 static conv_dnnl *make_pieces(const conv *c, dnnl_data_type_t t, i64 *scratch) {
   bool by_features;
   conv part = *c;
   conv_dnnl *d = hs_calloc(1, sizeof *d);
   u32 n = split(c, &by_features), made = 0;
   d->openmp = n == 1 && work_of(c) >= OPENMP_WORK;
-  d->one_filter = !by_features;
+  d->common = place_of(c, by_features ? 0 : 1);
   d->element = dnnl_data_type_size(t);
   i64 extent = by_features ? c->OC : c->N, grain = by_features && c->OC % 16 == 0 ? 16 : 1,
       e = (i64)d->element;
   if (d->openmp) cpu_par_hand_over(true);
   for (u32 k = 0; k < n && made == k; k++) {
     i64 lo = extent / grain * k / n * grain, hi = extent / grain * (k + 1) / n * grain;
-    piece *p = &d->v[d->n++], *like = NULL;
+    piece *p = &d->v[k], *like = NULL;
     if (k + 1 == n) hi = extent;
     for (u32 j = 0; j < k && !like; j++) {
       i64 jlo = extent / grain * j / n * grain, jhi = extent / grain * (j + 1) / n * grain;
@@ -347,12 +374,21 @@ static conv_dnnl *make_pieces(const conv *c, dnnl_data_type_t t, i64 *scratch) {
     p->at[0] = by_features ? 0 : lo * c->lb * e;
     p->at[1] = by_features ? lo * c->ro * e : 0;
     p->at[2] = lo * (by_features ? c->of : c->ob) * e;
-    made += make_piece(&part, t, like, by_features, p, scratch);
+    made += make_piece(&part, t, d, like, p, scratch);
+    d->n++;
   }
   if (d->openmp) cpu_par_hand_over(false);
   if (made == n) return d;
   cpu_conv_dnnl_free(d);
   return NULL;
+}
+
+// Whether the rhs is read only by reorders that are done before any piece runs.
+static bool rhs_is_copied(const conv *c) {
+  const conv_dnnl *d = c->dnnl;
+  bool all = role[c->mode][d->common] == 1;
+  for (u32 k = 0; k < d->n; k++) all &= d->v[k].own[d->common] != NULL;
+  return all;
 }
 
 bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
@@ -361,14 +397,18 @@ bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
     hlo_dtype t = narrow ? HLO_BF16 : HLO_F32;
     i64 at = 0, e = (i64)hlo_dtype_storage(t);
     conv x = *c;
-    i64 *offsets[] = {&x.at_l, &x.at_r, &x.at_o, &x.at_w}, n[] = {x.nl, x.nr, x.no, x.nr};
-    bool used[] = {x.tl != t, x.tr != t, x.to != t, needs_mirror(c)};
-    for (int k = 0; k < 4; k++) {
+    i64 *offsets[] = {&x.at_l, &x.at_r, &x.at_o}, n[] = {x.nl, x.nr, x.no};
+    bool used[] = {x.tl != t, x.tr != t, x.to != t};
+    for (int k = 0; k < 3; k++) {
       *offsets[k] = used[k] ? at : -1;
       if (used[k]) at += cpu_align(n[k] * e);
     }
     x.dnnl = make_pieces(&x, narrow ? dnnl_bf16 : dnnl_f32, &at);
     if (!x.dnnl) continue;
+    if (needs_mirror(c)) {
+      x.at_w = rhs_is_copied(&x) && x.no >= x.nr ? CONV_IN_RESULT : at;
+      if (x.at_w == at) at += cpu_align(x.nr * e);
+    }
     *c = x;
     *scratch_bytes = at;
     return true;
@@ -396,9 +436,6 @@ static dnnl_status_t convert(const piece *p, int k, bool back) {
   return execute(p, p->re[k], a, 2);
 }
 
-// Which of lhs, rhs and result is oneDNN's src, weights and dst.
-static const int role[3][3] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
-
 static void set_memories(const job *j, const piece *p) {
   for (int k = 0; k < 3; k++) {
     int r = role[j->c->mode][k];
@@ -421,7 +458,7 @@ static void run_piece(void *ctx, i64 index, u32 thread) {
   set_memories(j, p);
   for (int k = 0; k < 3; k++) {
     args[k] = (dnnl_exec_arg_t){arg[c->mode][k], p->own[k] ? p->own[k] : p->user[k]};
-    bool done = k == result || (k == 1 && c->dnnl->one_filter);
+    bool done = k == result || k == c->dnnl->common;
     if (p->re[k] && !done && !st) st = convert(p, k, false);
   }
   if (!st) st = execute(p, p->prim, args, 4);
@@ -438,16 +475,17 @@ hs_status cpu_conv_dnnl_run(const conv *c, void *const *bufs, char *scratch) {
     j.p[k] = at[k] < 0 ? bufs[k] : scratch + at[k];
     if (at[k] >= 0 && k < 2) cpu_conv_widen((float *)(void *)j.p[k], bufs[k], t[k], n[k]);
   }
-  if (c->at_w >= 0) {
-    mirror(c, scratch + c->at_w, j.p[1], d->element);
-    j.p[1] = scratch + c->at_w;
+  if (c->at_w != -1) {
+    char *mirrored = c->at_w == CONV_IN_RESULT ? j.p[2] : scratch + c->at_w;
+    mirror(c, mirrored, j.p[1], d->element);
+    j.p[1] = mirrored;
   }
   if (d->openmp) cpu_par_hand_over(true);
-  for (u32 k = 0; k < d->n && d->one_filter && result_index(c) != 1; k++) {
+  for (u32 k = 0; k < d->n; k++) {
     const piece *p = &d->v[k];
-    if (!p->owns || !p->re[1]) continue;
+    if (!p->re[d->common]) continue;
     set_memories(&j, p);
-    dnnl_status_t st = convert(p, 1, false);
+    dnnl_status_t st = convert(p, d->common, false);
     if (st) j.status = (int)st;
   }
   if (d->openmp) run_piece(&j, 0, 0);

@@ -219,6 +219,43 @@ static void cut_convolutions(void **st) {
   }
 }
 
+// What oneDNN's orders take: one copy of what all pieces read, also where the last ones are
+// smaller, and none of a mirrored filter.
+static void copies_of_convolutions(void **st) {
+  (void)st;
+  static const struct {
+    const char *x, *w, *out, *rest;
+    i64 most;  // bytes of temporaries
+  } cases[] = {
+      {"f32[20,8,8,32]", "f32[3,3,32,16]", "f32[20,16,16,16]",
+       "window={size=3x3 pad=1_2x1_2 lhs_dilate=2x2}, dim_labels=b01f_01io->b01f", 18432},
+      {"f32[20,12,12,32]", "f32[3,3,32,32]", "f32[20,12,12,32]",
+       "window={size=3x3 pad=1_1x1_1 rhs_reversal=1x0}, dim_labels=b01f_01io->b01f", 36864},
+      {"f32[8,16,16,64]", "f32[8,16,16,64]", "f32[3,3,64,64]",
+       "window={size=16x16 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf", 2 * 524288 + 147456},
+      {"f32[8,16,16,32]", "f32[8,16,16,80]", "f32[3,3,32,80]",
+       "window={size=16x16 pad=1_1x1_1}, dim_labels=f01b_i01o->01bf", 262144 + 655360 + 92160},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    char *text = hs_format("HloModule t\nENTRY e { x = %s parameter(0)\n w = %s parameter(1)\n"
+                           " ROOT c = %s convolution(x, w), %s }",
+                           cases[k].x, cases[k].w, cases[k].out, cases[k].rest);
+    hlo_module *m = parse(text);
+    backend_options o = {.context = backends};
+    backend_exe *e = NULL;
+    agrees(text);
+    explain(cpu->compile(m, &o, &e));
+    const backend_compiled *c = cpu->compiled(e);
+    bool library = c->nkernels == 1 && strstr(c->kernels[0].kind, "oneDNN");
+    i64 bytes = c->temp_bytes;
+    cpu->release(e);
+    hlo_module_free(m);
+    hs_free(text);
+    if (!library) SKIP_TEST("built without oneDNN");
+    assert_in_range(bytes, 0, cases[k].most);
+  }
+}
+
 static void sorts(void **st) {
   (void)st;
   agrees(MODULE(LT
@@ -522,6 +559,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(patches),
       cmocka_unit_test(thin_convolutions),
       cmocka_unit_test(cut_convolutions),
+      cmocka_unit_test(copies_of_convolutions),
       cmocka_unit_test(sorts),
       cmocka_unit_test(moves),
       cmocka_unit_test(choices),
