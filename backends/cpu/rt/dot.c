@@ -356,6 +356,12 @@ static void transpose(dot *d) {
 
 // ---- choosing -----------------------------------------------------------------------------------
 
+// Whether A lies as a packed copy of it would: batch, rows and k dense in this order.
+static bool is_dense(const dot *d) {
+  i64 extent, stride;
+  return collapse(d->ra, d->da, d->sa, &extent, &stride) && stride == 1;
+}
+
 // Few rows times a matrix that is read in place? Or few columns: then it is turned.
 static bool as_rows(dot *d) {
   enum { MATRIX = 1 << 12 };  // elements: below it tiles are as fast
@@ -366,7 +372,7 @@ static bool as_rows(dot *d) {
     if (!one && d->b.c != 1 && d->b.r != 1) continue;
     d->rows = true;
     d->operand_type = d->sum_type;
-    d->pack_a = true;
+    d->pack_a = !cpu_dot_stored_as(d->ta, d->sum_type) || !is_dense(d);
     d->pack_c |= !cpu_dot_stored_as(d->tc, d->sum_type);
     return true;
   }

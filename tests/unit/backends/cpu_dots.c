@@ -357,11 +357,44 @@ static void between_dots_in_a_loop(void **st) {
         true);
 }
 
+// Rows that lie as the kernel reads them are read where they are; others are copied.
+static void rows_in_place(void **st) {
+  (void)st;
+  static const struct {
+    const char *x, *w, *out, *rest;
+    i64 least, most;  // bytes of temporaries; more rows have sums of 7 parts too
+  } cases[] = {
+      {"f32[400]", "f32[400,300]{0,1}", "f32[300]", "lhs_contracting_dims={0}", 0, 0},
+      {"bf16[400]", "bf16[400,300]{0,1}", "f32[300]", "lhs_contracting_dims={0}", 1600, 1600},
+      {"f32[4,400]", "f32[400,300]", "f32[4,300]", "lhs_contracting_dims={1}", 33600, 33600},
+      {"f32[4,400]{0,1}", "f32[400,300]", "f32[4,300]", "lhs_contracting_dims={1}", 40000, 40000},
+      {"f32[400,4]", "f32[400,300]", "f32[4,300]", "lhs_contracting_dims={0}", 40000, 40000},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    char *text = hs_format("HloModule t\nENTRY e { x = %s parameter(0)\n w = %s parameter(1)\n"
+                           " ROOT d = %s dot(x, w), %s, rhs_contracting_dims={0} }",
+                           cases[k].x, cases[k].w, cases[k].out, cases[k].rest);
+    agrees(text);
+    assert_in_range(temporaries(text), cases[k].least, cases[k].most);
+    hs_free(text);
+  }
+  agrees(MODULE("ENTRY e { x = f32[5,3,400] parameter(0)\n w = f32[5,400,300] parameter(1)\n"
+                " ROOT d = f32[5,3,300] dot(x, w), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                "lhs_contracting_dims={2}, rhs_contracting_dims={1} }"));
+  agrees(MODULE("ENTRY e { x = f32[3,5,400] parameter(0)\n w = f32[5,400,300] parameter(1)\n"
+                " ROOT d = f32[5,3,300] dot(x, w), lhs_batch_dims={1}, rhs_batch_dims={0}, "
+                "lhs_contracting_dims={2}, rhs_contracting_dims={1} }"));
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(extreme_integers), cmocka_unit_test(floats),
-      cmocka_unit_test(many_and_large),   cmocka_unit_test(in_fusions),
-      cmocka_unit_test(between_dots),     cmocka_unit_test(between_dots_in_a_loop),
+      cmocka_unit_test(rows_in_place),
+      cmocka_unit_test(extreme_integers),
+      cmocka_unit_test(floats),
+      cmocka_unit_test(many_and_large),
+      cmocka_unit_test(in_fusions),
+      cmocka_unit_test(between_dots),
+      cmocka_unit_test(between_dots_in_a_loop),
   };
   return run_cpu_tests(argc, argv, "cpu_dots", tests, HS_COUNT(tests));
 }
