@@ -1,18 +1,40 @@
 // heap.c — offsets by a simulation of a heap that knows the future. See heap.h.
 //
 // Invariant: two buffers whose live ranges meet never overlap in memory.
+//
+// Which order leaves the fewest holes depends on the program: where the first one leaves any, the
+// others are tried as well, and the smallest area counts.
 #include "core/analysis/heap.h"
 
 #include <stdlib.h>
 
+enum { MOST_TRIED = 1024 };  // buffers: above it the first order is taken
+
 typedef struct sized {
   size_t bytes;
+  i32 first, last;
   u32 buffer;
 } sized;
+#define GREATER_FIRST(x, y) \
+  if ((x) != (y)) return (x) < (y) ? 1 : -1
 static int by_size(const void *a, const void *b) {
   const sized *x = a, *y = b;
-  return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->buffer < y->buffer ? -1 : 1;
+  GREATER_FIRST(x->bytes, y->bytes);
+  return x->buffer < y->buffer ? -1 : 1;
 }
+static int by_life(const void *a, const void *b) {
+  const sized *x = a, *y = b;
+  i64 dx = (i64)x->last - x->first, dy = (i64)y->last - y->first;
+  GREATER_FIRST(dx, dy);
+  return by_size(a, b);
+}
+static int by_start(const void *a, const void *b) {
+  const sized *x = a, *y = b;
+  GREATER_FIRST(y->first, x->first);
+  return by_size(a, b);
+}
+typedef int compare_fn(const void *, const void *);
+static compare_fn *const orders[] = {by_size, by_life, by_start};
 
 typedef struct span {
   size_t from, to;
@@ -43,23 +65,54 @@ static size_t best_gap(const hlo_heap_buffer *all, const sized *placed, u32 n,
   return best != SIZE_MAX ? best : at;
 }
 
-bool hlo_heap_place(u32 n, hlo_heap_buffer *buffers, size_t most, size_t *total) {
-  sized *order = hs_alloc(sizeof *order * ((size_t)n + 1));
-  span *busy = hs_alloc(sizeof *busy * ((size_t)n + 1));
-  u32 count = 0;
-  bool fits = true;
-  *total = 0;
+// The largest sum of those live at once, which there always is where one begins.
+static size_t least_area(const hlo_heap_buffer *all, u32 n) {
+  size_t most = 0;
   for (u32 k = 0; k < n; k++) {
-    buffers[k].offset = 0;
-    if (buffers[k].bytes) order[count++] = (sized){buffers[k].bytes, k};
+    size_t sum = 0;
+    for (u32 j = 0; j < n; j++)
+      if (all[j].first <= all[k].first && all[k].first <= all[j].last)
+        sum += hlo_heap_align(all[j].bytes);
+    most = HS_MAX(most, sum);
   }
-  if (count) qsort(order, count, sizeof *order, by_size);
-  for (u32 done = 0; done < count && fits; done++) {
+  return most;
+}
+
+// Places the buffers in the given order; false beyond `most`, or when interrupted.
+static bool place_in(const sized *order, u32 count, hlo_heap_buffer *buffers, size_t most,
+                     span *busy, size_t *total) {
+  *total = 0;
+  for (u32 done = 0; done < count; done++) {
     hlo_heap_buffer *b = &buffers[order[done].buffer];
     b->offset = best_gap(buffers, order, done, b, busy);
     *total = HS_MAX(*total, b->offset + hlo_heap_align(b->bytes));
-    fits = *total <= most && !hs_interrupted();
+    if (*total > most || hs_interrupted()) return false;
   }
+  return true;
+}
+
+bool hlo_heap_place(u32 n, hlo_heap_buffer *buffers, size_t most, size_t *total) {
+  sized *order = hs_alloc(sizeof *order * ((size_t)n + 1));
+  span *busy = hs_alloc(sizeof *busy * ((size_t)n + 1));
+  hlo_heap_buffer *tried = hs_alloc(sizeof *tried * ((size_t)n + 1));
+  u32 count = 0;
+  for (u32 k = 0; k < n; k++) {
+    hlo_heap_buffer *b = &buffers[k];
+    b->offset = 0;
+    if (b->bytes) order[count++] = (sized){b->bytes, b->first, b->last, k};
+    tried[k] = *b;
+  }
+  if (count) qsort(order, count, sizeof *order, orders[0]);
+  bool fits = place_in(order, count, buffers, most, busy, total);
+  size_t least = fits && n <= MOST_TRIED ? least_area(buffers, n) : SIZE_MAX;
+  for (size_t k = 1; k < HS_COUNT(orders) && *total > least; k++) {
+    size_t end;
+    qsort(order, count, sizeof *order, orders[k]);
+    if (!place_in(order, count, tried, *total - 1, busy, &end)) continue;
+    *total = end;
+    memcpy(buffers, tried, n * sizeof *tried);
+  }
+  hs_free(tried);
   hs_free(busy);
   hs_free(order);
   return fits;

@@ -16,10 +16,11 @@ static inline size_t hlo_heap_align(size_t n) {
   return (n + HLO_HEAP_ALIGN - 1) & ~(HLO_HEAP_ALIGN - 1);
 }
 
-// Gives offsets to n buffers, largest first, each in the smallest gap that fits among those live at
-// the same time (XLA's GlobalDecreasingSizeBestFitHeap). *total: the end of the last one; the sizes
-// must be at most `most`, and placing stops with false when the area would grow beyond it, or when
-// the user interrupts. Time is quadratic in n.
+// Gives offsets to n buffers, each in the smallest gap that fits among those live at the same time:
+// largest first (XLA's GlobalDecreasingSizeBestFitHeap), and where that leaves holes in another
+// order if it leaves less of them. *total: the end of the last one; the sizes must be at most
+// `most`, and placing stops with false when the area would grow beyond it, or when the user
+// interrupts. Time is quadratic in n.
 bool hlo_heap_place(u32 n, hlo_heap_buffer *buffers, size_t most, size_t *total);
 // The largest sum of aligned sizes live at one step, and that step (the first; NULL: not asked
 // for): what an allocator without fragmentation needs. steps: all of first and last are below.

@@ -108,6 +108,12 @@ static void heap(void **st) {
   }
   hlo_heap_buffer two[] = {{100, 0, 0, 1}, {100, 0, 1, 2}};
   size_t total;
+  // layers of a network, one of them wider: by size alone the wide one leaves a hole beside it
+  hlo_heap_buffer layers[] = {{1152, 0, 1, 8},  {1152, 0, 1, 8},  {2496, 0, 2, 3},
+                              {8192, 0, 3, 5},  {8192, 0, 5, 7},  {8192, 0, 7, 8},
+                              {10688, 0, 8, 9}, {8192, 0, 9, 11}, {8192, 0, 11, 13}};
+  assert_true(hlo_heap_place(HS_COUNT(layers), layers, SIZE_MAX / 2, &total));
+  assert_int_equal(total, hlo_heap_live_peak(HS_COUNT(layers), layers, 14, NULL));
   assert_false(hlo_heap_place(2, two, 200, &total));
 }
 
