@@ -4,6 +4,8 @@
 // this file collects them. Nothing here knows what a particular backend does.
 #include "backends/backend.h"
 
+#include <math.h>
+
 #define BACKEND(symbol) extern const backend backend_##symbol;
 #include "backends/backends.def"
 #undef BACKEND
@@ -15,6 +17,15 @@ const backend *const backend_table[] = {
 };
 const u32 backend_count = (u32)HS_COUNT(backend_table);
 const backend_run_options backend_once = {.min_runs = 1, .max_runs = 1, .want_outputs = true};
+
+double backend_power_error(const backend_power *p) {
+  return p->seconds > 0 ? BACKEND_POWER_LATE / p->seconds : INFINITY;
+}
+
+double backend_power_of_run(const backend_power *p) {
+  bool known = p->runs && p->joules > 0 && backend_power_error(p) <= 0.25;
+  return known ? p->joules / p->runs : -1;
+}
 
 const backend *backend_find(const char *name) {
   for (u32 k = 0; k < backend_count; k++)

@@ -114,6 +114,22 @@ typedef struct backend_run_options {
 // One run, with its outputs: what `run` does when it is given NULL.
 extern const backend_run_options backend_once;
 
+// What a device's own counters say of the runs that were timed, all of them together. The energy
+// counter is that of the whole device, whoever uses it, and is up to BACKEND_POWER_LATE behind.
+typedef struct backend_power {
+  double seconds;   // between its two readings; 0: there is no counter that can be read
+  double joules;    // that it counted between them
+  u32 runs;         // that were between them
+  u32 mhz;          // clock of the device's processors behind the runs; 0: not known
+  char slowed[96];  // why that is not higher: "power cap, temperature"; "": no reason is known
+} backend_power;
+#define BACKEND_POWER_LATE 0.1  // seconds; drivers update it every 20 to 100 ms
+// The part of `joules` that the counter's delay may have added or left out, where the device takes
+// as much before the readings as between them; infinity without a counter.
+double backend_power_error(const backend_power *);
+// Joules of one run; < 0 where that may be wrong by more than a quarter, or nothing was counted.
+double backend_power_of_run(const backend_power *);
+
 typedef struct backend_timing {
   double first_ms;  // first run after compile, inputs in place
   u32 runs;
@@ -122,6 +138,7 @@ typedef struct backend_timing {
   double dispatch_ms;
   // moving arguments and results to and from the device; 0 on the host
   double transfer_ms;
+  backend_power power;
   prof_recording *kernels;  // when asked for, and measured; else NULL
 } backend_timing;
 

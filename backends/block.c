@@ -172,10 +172,31 @@ backend_run_options block_get_options(wire_reader *r) {
   return o;
 }
 
+static void put_power(hs_buf *b, const backend_power *p) {
+  wire_put_f64(b, p->seconds);
+  wire_put_f64(b, p->joules);
+  wire_put_u32(b, p->runs);
+  wire_put_u32(b, p->mhz);
+  wire_put_str(b, p->slowed);
+}
+
+static backend_power get_power(wire_reader *r) {
+  backend_power p = {0};
+  p.seconds = wire_get_f64(r);
+  p.joules = wire_get_f64(r);
+  p.runs = wire_get_u32(r);
+  p.mhz = wire_get_u32(r);
+  hs_str slowed = wire_get_str(r);
+  if (!r->bad) memcpy(p.slowed, slowed.p, HS_MIN(slowed.n, sizeof p.slowed - 1));
+  r->bad |= !isfinite(p.seconds) || p.seconds < 0 || !isfinite(p.joules) || p.joules < 0;
+  return p;
+}
+
 void block_put_timing(hs_buf *b, const backend_timing *t) {
   wire_put_f64(b, t->first_ms);
   wire_put_f64(b, t->transfer_ms);
   wire_put_f64(b, t->dispatch_ms);
+  put_power(b, &t->power);
   wire_put_u32(b, t->runs);
   if (t->runs) wire_put(b, t->samples_ms, t->runs * sizeof(double));
   const prof_recording *k = t->kernels;
@@ -243,6 +264,7 @@ hs_status block_get_timing(wire_reader *r, u32 nkernels, backend_timing *t) {
   r->bad |= !isfinite(t->first_ms) || t->first_ms < 0;
   r->bad |= !isfinite(t->transfer_ms) || t->transfer_ms < 0;
   r->bad |= !isfinite(t->dispatch_ms) || (t->dispatch_ms < 0 && t->dispatch_ms != -1);
+  t->power = get_power(r);
   t->samples_ms = get_times(r, &t->runs);
   t->kernels = get_recording(r, nkernels);
   if (!r->bad && t->runs) return HS_GOOD;

@@ -56,11 +56,12 @@ void block_drop(block *);  // NULL is fine
 // sent).
 void block_put_options(hs_buf *, const backend_run_options *);
 backend_run_options block_get_options(wire_reader *);
-// The timing that a run's reply begins with: first, transfer, dispatch (ms), samples, kernels.
+// The timing that a run's reply begins with: first, transfer, dispatch (ms), power, samples, kernels.
 void block_put_timing(hs_buf *, const backend_timing *);
 // Reads it; the arrays are the caller's to free (backend_result_free). A reply that is cut short,
-// holds times that are not finite or negative, or times of another number of kernels than
-// `nkernels` (or 0) is E_WORKER, and *out is empty: what a worker sends is checked like any input.
+// holds times or energies that are not finite or negative, or times of another number of kernels
+// than `nkernels` (or 0) is E_WORKER, and *out is empty: what a worker sends is checked like any
+// input.
 hs_status block_get_timing(wire_reader *, u32 nkernels, backend_timing *out);
 
 #endif

@@ -13,5 +13,6 @@ sed 's/CUBLAS_OP_T, *1)/CUBLAS_OP_T, 9)/' backends/gpu/cuda/cublaslt_numbers.def
 if ${CC:-gcc} -std=gnu17 -fsyntax-only -I"$mutant" -I. -isystem "$home/include" tests/gpu/headers.c 2>/dev/null; then
   echo "a wrong number is not found"; exit 1
 fi
-count() { cat backends/gpu/cuda/*.def | grep -c "$1"; }
-echo "$(count '^[A-Z]*_NUMBER(') numbers, $(count '^\(BLAS\|CUBLAS\|DNN\|FFT\|SOLVER\)_FN(') functions as in $home/include"
+nvml=; [ -f "$home/include/nvml.h" ] || nvml=" (but for NVML's: no nvml.h there)"
+count() { cat backends/gpu/cuda/*.def $([ -n "$nvml" ] || ls backends/gpu/nvml/*.def) | grep -c "$1"; }
+echo "$(count '^[A-Z]*_NUMBER(') numbers, $(count '^\(BLAS\|CUBLAS\|DNN\|FFT\|SOLVER\|ML\)_FN(') functions as in $home/include$nvml"

@@ -272,14 +272,19 @@ static hs_status run_program(run_request *x, const backend_run_options *o, const
   transfer += (double)(hs_now_ns() - t0) / 1e6;
   hs_buf samples = {0};
   prof_recording *kernels = NULL;
+  backend_power power = {0};
+  if (kind->power_begin) kind->power_begin(s);
   hs_status st = measure(x, o, begin, first, &samples);
+  u32 runs = (u32)(samples.n / sizeof(double));
+  if (kind->power_end) kind->power_end(o->warmup + runs, &power);
   if (hs_ok(st) && o->want_kernel_times)
     st = kind->record(s, o->max_seconds / 2, timed_run, x, &kernels);
   if (hs_ok(st)) {
     const backend_timing t = {.first_ms = first,
                               .transfer_ms = transfer,
                               .dispatch_ms = s->dispatch_ms,
-                              .runs = (u32)(samples.n / sizeof(double)),
+                              .power = power,
+                              .runs = runs,
                               .samples_ms = (double *)(void *)samples.p,
                               .kernels = kernels};
     block_put_timing(reply, &t);

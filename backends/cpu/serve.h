@@ -41,6 +41,9 @@ struct served_kind {
   hs_status (*run)(served *, double *ms);  // once, by its own clock
   // Times of single kernels: runs `once` for about so many seconds. The recording is the caller's.
   hs_status (*record)(served *, double seconds, serve_once *once, void *arg, prof_recording **);
+  // Reads the device's counters before the runs that are timed, and behind so many; or NULL, both.
+  void (*power_begin)(const served *);
+  void (*power_end)(u32 runs, backend_power *);
   double (*dispatch_ms)(const served *);  // what starting a run's kernels costs; or NULL
   i64 (*mapped_bytes)(const served *);    // of its memory, if not the plan's sum; or NULL
   // Appends what is asked for; of "schedule" the steps stand there already.

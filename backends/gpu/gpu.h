@@ -3,6 +3,7 @@
 // In the worker, lowest first; each calls only those above it in this list:
 //
 //   cuda/      the driver's functions by name, its errors (a room of its own)
+//   nvml/      NVML: energy and clock of a device (a room of its own)
 //   emu/       the emulator: the same functions on this CPU (a room of its own)
 //   device.c   an open device: context, stream, transfers through pinned memory
 //   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
@@ -10,6 +11,7 @@
 //              fourier.c, factor.c, triangular.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   record.c   times of single kernels
+//   power.c    what runs take from the device, by NVML
 //   serve.c    the request handlers
 //
 // In the shell: gpu.c has the two backends, target.c the devices that can be compiled for, tools.c
@@ -168,6 +170,11 @@ hs_status gpu_probe_run(gpu_program *);  // called when such a run begins
 // Runs with probes for about so many seconds, three times at least. once: one run, its time in ms.
 hs_status gpu_record(gpu_program *, double seconds, serve_once *once, void *arg,
                      prof_recording **out);
+
+// ---- power.c ------------------------------------------------------------------------------------
+// Around runs that are timed: reads the device's counters. Without NVML *out says nothing.
+void gpu_power_begin(gpu_device *);
+void gpu_power_end(u32 runs, backend_power *out);
 
 // ---- tools.c (shell) ----------------------------------------------------------------------------
 // What NVIDIA's assembler makes of PTX: "sass", the machine code as text; "resources", a line for

@@ -73,6 +73,11 @@ static hs_status placed(served *s) {
 
 static hs_status run(served *s, double *ms) { return gpu_exec_time(s->own, ms); }
 
+static void power_begin(const served *s) {
+  const gpu_program *g = s->own;
+  gpu_power_begin(g->dev);
+}
+
 static hs_status record(served *s, double seconds, serve_once *once, void *arg,
                         prof_recording **out) {
   return gpu_record(s->own, seconds, once, arg, out);
@@ -110,6 +115,8 @@ hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
       .placed = placed,
       .fetch = fetch_result,
       .run = run,
+      .power_begin = power_begin,
+      .power_end = gpu_power_end,
       .record = record,
       .mapped_bytes = mapped_bytes,
       .dump = dump,

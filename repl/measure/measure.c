@@ -15,6 +15,7 @@
 #include "core/analysis/agree.h"
 #include "profiler/units.h"
 #include "repl/measure/apart.h"
+#include "repl/measure/power.h"
 #include "repl/measure/saved.h"
 #include "repl/measure/subject.h"
 #include "repl/measure/sizes.h"
@@ -58,11 +59,11 @@ static const char *faults_text(char buf[32], const subject *x) {
   return buf;
 }
 
-static const char *joules_text(char buf[32], const subject *x) {
+static const char *joules_text(char buf[64], const subject *x) {
   double j = subject_used(&x->joules);
+  if (x->power.seconds > 0) return power_text(buf, &x->power);
   if (j < 0) return prof_energy_in(PROF_POWERCAP) < 0 ? "not readable" : "-";
-  snprintf(buf, 32, j < 0.9995 ? "%.3g mJ" : "%.4g J", j < 0.9995 ? 1e3 * j : j);
-  return buf;
+  return power_joules(buf, j);
 }
 
 // A line of the table: title, one cell per subject.
@@ -82,7 +83,7 @@ typedef struct cells {
 
 static void say_table(repl_cmd *c, const subject *x, u32 n) {
   cells t = {0};
-  char a[32], b[32];
+  char a[64], b[32];
 #define ROW(title, ...)                                     \
   do {                                                      \
     for (u32 k = 0; k < n; k++) {                           \
@@ -129,6 +130,8 @@ static void say_table(repl_cmd *c, const subject *x, u32 n) {
   ROW("temporaries", "%s", bytes_or_dash(a, x[k].temp_bytes));
   ROW("peak", "%s", bytes_or_dash(a, x[k].peak_bytes));
 #undef ROW
+  for (u32 k = 0; k < n; k++)
+    if (hs_ok(x[k].failed)) power_say_slowed(c, x[k].label, &x[k].power);
 }
 
 static void json_ms(repl_json *j, const char *key, double ms) {
@@ -198,7 +201,8 @@ static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const ch
   json_ms(j, "cpu_ms", x->cpu_s.n ? 1e3 * subject_used(&x->cpu_s) : -1);
   json_ms(j, "page_faults", faults);
   json_ms(j, "page_fault_ms", faults < 0 ? -1 : 1e3 * faults * x->fault_s);
-  json_ms(j, "joules", subject_used(&x->joules));
+  json_ms(j, "joules", subject_joules(x));
+  power_json(j, &x->power);
   apart_json(j, x);
 }
 

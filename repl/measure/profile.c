@@ -7,6 +7,7 @@
 
 #include "profiler/units.h"
 #include "repl/measure/kernels.h"
+#include "repl/measure/power.h"
 #include "repl/kernel/sample.h"
 
 static void say_row(repl_cmd *c, const kernel_row *r, double whole) {
@@ -80,6 +81,19 @@ static void say_parts(repl_cmd *c, const kernel_run *p, double run, double kerne
   repl_say(c->out, "\n");
 }
 
+// Of a device that has an energy counter, in the runs without probes.
+static void say_power(repl_cmd *c, const kernel_run *p) {
+  const backend_power *power = &p->result.timing.power;
+  char a[64];
+  if (p->file || !(power->seconds > 0)) return;
+  double joules = backend_power_of_run(power);
+  repl_say(c->out, "energy of a run: %s%s\n", power_text(a, power),
+           joules < 0 ? ", the runs were too short for the device's counter" : "");
+  power_say_slowed(c, "", power);
+  repl_json_num(c->doc, "joules", joules < 0 ? NAN : joules);
+  power_json(c->doc, power);
+}
+
 // What the rows come to, and where the rest of a run is.
 static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u32 n) {
   const prof_recording *rec = p->rec;
@@ -103,6 +117,7 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
              repl_time(a, rec->probe_ns * 1e-9), overhead > 0.02 ? ", which slow it down" : "",
              p->plain.n, repl_time(b, p->plain.median * 1e-3));
   if (rec->how[0]) repl_say(c->out, "times by %s\n", rec->how);
+  say_power(c, p);
   repl_say(c->out, "estimated for %s: %s, which is off by %.0f %% kernel by kernel\n",
            p->device->name, repl_time(e, estimated * 1e-3), prof_percent(error, kernels));
   repl_json_num(c->doc, "measured_ms", kernels);

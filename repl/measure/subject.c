@@ -156,6 +156,7 @@ static hs_status run_one(void *arg, u32 k, bool fresh, double seconds, prof_samp
   for (u32 q = 0; q < r.timing.runs; q++) hs_vec_push(out, r.timing.samples_ms[q]);
   // measured warm, unlike that of the first run
   x->dispatch_ms = r.timing.dispatch_ms;
+  x->power = r.timing.power;
   backend_result_free(&r);
   t->failed = MAX_SUBJECTS;
   return HS_GOOD;
@@ -181,6 +182,37 @@ static hs_status contest_run(contest *t, const prof_trial_options *o, prof_trial
 
 double subject_used(const prof_samples *v) {
   return v->n ? prof_summarize(v->v, (u32)v->n).median : -1;
+}
+
+double subject_joules(const subject *x) {
+  return x->power.seconds > 0 ? backend_power_of_run(&x->power) : subject_used(&x->joules);
+}
+
+// Rounds are too short for the energy counter of a device, and one program follows the other in
+// them: so each runs for a second by itself. What it takes before that is in the delay of the
+// counter, and is to be of the same program.
+static hs_status measure_power(const contest *t, subject *x) {
+  static const double before_s = 2 * BACKEND_POWER_LATE, measured_s = 1;
+  for (u32 k = 0; k < 2; k++) {
+    backend_run_options o = {.min_runs = 1, .max_runs = 1000000, .keep_arguments = true};
+    o.min_seconds = o.max_seconds = k ? measured_s : before_s;
+    backend_result r = {0};
+    HS_TRY(x->be->run(x->exe, t->nargs, t->args, &o, &r));
+    x->power = r.timing.power;
+    backend_result_free(&r);
+  }
+  return HS_GOOD;
+}
+
+static hs_status measure_powers(const contest *t) {
+  for (u32 k = 0; k < t->n; k++) {
+    subject *x = t->alive[k];
+    hs_status s = x->power.seconds > 0 ? measure_power(t, x) : HS_GOOD;
+    if (hs_ok(s)) continue;
+    if (stopped(s)) return s;
+    x->failed = s;
+  }
+  return HS_GOOD;
 }
 
 static void take_figures(subject *x, const subject *first, double fault_s) {
@@ -216,6 +248,7 @@ hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_option
     prof_noise_take_probe(&m->noise, &t.probe);
     prof_probe_free(&t.probe);
     HS_TRY(s);
+    HS_TRY(measure_powers(&t));
   }
   double fault_s = prof_fault_s();
   for (u32 k = 0; k < t.n; k++) take_figures(t.alive[k], &m->x[0], fault_s);

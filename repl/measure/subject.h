@@ -32,6 +32,7 @@ typedef struct subject {
   prof_entry trial;
   double first_ms, dispatch_ms, transfer_ms, compile_ms, compile_cpu_ms;
   prof_samples cpu_s, faults, joules;  // of a run, one value per request to run
+  backend_power power;                 // of a device that has a counter: longer runs, behind them
   double fault_s;                      // what a fault costs on this machine
   prof_stats stats;                    // of all runs
   prof_interval median;                // ms, of the rounds
@@ -49,6 +50,9 @@ typedef struct subject {
 // Of a run: the median of cpu_s, faults or joules; -1: not known. They are of the warm-up: rounds
 // run in fresh memory, whose pages are no part of a run.
 double subject_used(const prof_samples *);
+// Joules of a run: of the device where it has a counter, else of the processor packages; -1: not
+// known.
+double subject_joules(const subject *);
 
 // What is common to all subjects of a comparison.
 typedef struct comparison {

@@ -220,3 +220,41 @@ _Static_assert(sizeof(cudnnBackendDescriptor_t) == sizeof(dnn_desc *) &&
                    sizeof(cudnnBackendNumericalNote_t) == sizeof(int),
                "descriptors are pointers, enumerations are ints");
 #endif
+
+// ---- NVML ---------------------------------------------------------------------------------------
+#if __has_include(<nvml.h>)
+#include <nvml.h>
+
+#include "backends/gpu/nvml/nvml.h"
+
+#define ML_NUMBER(name, theirs, value) \
+  _Static_assert((long)(theirs) == (value), #theirs " has another number");
+#include "backends/gpu/nvml/nvml_numbers.def"
+#undef ML_NUMBER
+#define ML_REASON(name, theirs, bit, text) \
+  _Static_assert((long)(theirs) == (bit), #theirs " is another bit");
+#include "backends/gpu/nvml/nvml_reasons.def"
+#undef ML_REASON
+
+// one of them is deprecated: it is for drivers that have no other
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+static inline void counters_exist(const void **out) {
+#define ML_FN(field, symbol, need, args) *out++ = (const void *)(size_t)symbol;
+#include "backends/gpu/nvml/nvml.def"
+#undef ML_FN
+}
+static inline void counter_arguments(void) {
+  nvmlReturn_t (*start)(void) = nvmlInit_v2;
+  nvmlReturn_t (*find)(const char *, nvmlDevice_t *) = nvmlDeviceGetHandleByPciBusId_v2;
+  nvmlReturn_t (*energy)(nvmlDevice_t, unsigned long long *) = nvmlDeviceGetTotalEnergyConsumption;
+  nvmlReturn_t (*clock)(nvmlDevice_t, nvmlClockType_t, unsigned *) = nvmlDeviceGetClockInfo;
+  nvmlReturn_t (*why)(nvmlDevice_t, unsigned long long *) = nvmlDeviceGetCurrentClocksEventReasons;
+  nvmlReturn_t (*before)(nvmlDevice_t, unsigned long long *) =
+      nvmlDeviceGetCurrentClocksThrottleReasons;
+  (void)start, (void)find, (void)energy, (void)clock, (void)why, (void)before;
+}
+_Static_assert(sizeof(nvmlReturn_t) == sizeof(ml_result) &&
+                   sizeof(nvmlClockType_t) == sizeof(int) &&
+                   sizeof(nvmlDevice_t) == sizeof(ml_device *),
+               "enumerations are ints, devices are pointers");
+#endif

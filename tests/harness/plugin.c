@@ -60,6 +60,12 @@ const char *plugin_fake_cuda(const char *mode) {
 const char *plugin_fake_cupti(const char *mode) {
   return as_mode("libfake_cupti", mode, "short", "cuptiActivityFlushAll");
 }
+const char *plugin_fake_nvml(const char *mode) {
+  bool old = strcmp(mode, "old") == 0;  // before it had the name of now
+  return as_mode("libfake_nvml", mode, old ? "old" : "missing",
+                 old ? "nvmlDeviceGetCurrentClocksEventReasons"
+                     : "nvmlDeviceGetTotalEnergyConsumption");
+}
 const char *plugin_fake_cublaslt(const char *mode) {
   return as_mode("libfake_cublaslt", mode, "missing", "cublasLtMatmul");
 }

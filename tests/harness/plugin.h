@@ -14,6 +14,7 @@ const char *plugin_fake(const char *mode);
 // The fake CUDA driver (tests/plugin/fake_cuda.c), likewise.
 const char *plugin_fake_cuda(const char *mode);
 const char *plugin_fake_cupti(const char *mode);
+const char *plugin_fake_nvml(const char *mode);
 const char *plugin_fake_cublaslt(const char *mode);
 const char *plugin_fake_cufft(const char *mode);
 const char *plugin_fake_cudnn(const char *mode);

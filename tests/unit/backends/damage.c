@@ -197,6 +197,7 @@ static void make_answer(answer *a) {
                           .samples_ms = a->samples,
                           .dispatch_ms = 2,
                           .transfer_ms = 3,
+                          .power = {0.5, 60, 12, 1410, "power cap"},
                           .kernels = &a->recording};
 }
 
@@ -226,6 +227,8 @@ static void timing_crosses_whole(void **st) {
   assert_true(believed(&a, &r.timing));
   const backend_timing *t = &r.timing;
   assert_true(t->first_ms == 1 && t->dispatch_ms == 2 && t->transfer_ms == 3 && t->runs == 2);
+  assert_true(t->power.seconds == 0.5 && t->power.joules == 60 && t->power.runs == 12);
+  assert_true(t->power.mhz == 1410 && strcmp(t->power.slowed, "power cap") == 0);
   assert_true(t->samples_ms[0] == 0.5 && t->samples_ms[1] == 0.25);
   assert_memory_equal(t->kernels->events, a.events, sizeof a.events);
   backend_result_free(&r);
@@ -246,6 +249,8 @@ static void impossible_timings_are_refused(void **st) {
   REFUSED(a.t.transfer_ms = -0.5);
   REFUSED(a.t.transfer_ms = INFINITY);
   REFUSED(a.t.dispatch_ms = -2);
+  REFUSED(a.t.power.seconds = -1);
+  REFUSED(a.t.power.joules = NAN);
   REFUSED(a.samples[1] = -1);
   REFUSED(a.samples[0] = NAN);
   REFUSED(a.t.runs = 0);
