@@ -56,7 +56,8 @@ void block_drop(block *);  // NULL is fine
 // sent).
 void block_put_options(hs_buf *, const backend_run_options *);
 backend_run_options block_get_options(wire_reader *);
-// The timing that a run's reply begins with: first, transfer, dispatch (ms), power, samples, kernels.
+// The timing that a run's reply begins with: first, transfer, dispatch (ms), power, samples,
+// kernels.
 void block_put_timing(hs_buf *, const backend_timing *);
 // Reads it; the arrays are the caller's to free (backend_result_free). A reply that is cut short,
 // holds times or energies that are not finite or negative, or times of another number of kernels

@@ -90,8 +90,9 @@ bool pass_dynamic_covers(const hlo_instr *i) {
 // What stood for operands goes, and all that is new or replaced and unused.
 static void sweep(dyn *d, u32 known) {
   for (size_t k = 0; k < d->views.n; k++) {
-    hlo_instr *v = d->views.v[k];
-    hlo_replace_uses(v, hlo_operand(v, 0));
+    hlo_instr *v = d->views.v[k], *x = hlo_operand(v, 0);
+    bool same = x->shape->dtype == v->shape->dtype;  // precisions may differ
+    hlo_replace_uses(v, same ? x : hlo_build_convert(x, v->shape->dtype));
   }
   HS_VEC(hlo_instr *) unused = {0};
   for (size_t k = 0; k < d->done.n; k++)

@@ -14,6 +14,13 @@ bool dyn_refuse(dyn *d, const hlo_instr *i, const char *why) {
 }
 
 bool dyn_replace(dyn *d, hlo_instr *i, hlo_instr *now) {
+  hlo_dtype t = i->shape->dtype;
+  // of operands in another precision
+  if (hlo_shape_is_array(now->shape) && now->shape->dtype != t) {
+    hlo_instr *as = hlo_build_convert(now, t);
+    for (u32 k = 0; k < now->shape->rank; k++) dyn_set_size(d, as, 0, k, dyn_size(d, now, 0, k));
+    now = as;
+  }
   hlo_replace_uses(i, now);
   hs_vec_push(&d->replaced, i);
   return true;
@@ -57,7 +64,7 @@ static bool elementwise(dyn *d, hlo_instr *i) {
   hlo_instr *size[HLO_MAX_RANK] = {0},
             **of = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, i->noperands + 1);
   for (u32 j = 0; j < i->noperands; j++) of[j] = hlo_operand(i, j);
-  for (u32 k = 0; k < rank && i->shape->elements; k++)
+  for (u32 k = 0; k < rank; k++)
     for (u32 j = 0; j < i->noperands; j++) {
       hlo_instr *n = of[j]->shape->rank == rank ? dyn_size(d, of[j], 0, k) : NULL;
       if (!n || (size[k] && dyn_same(size[k], n))) continue;

@@ -597,7 +597,8 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   case HLO_COST_COLL: w->special = PROF_COLLECTIVE; return;
   case HLO_COST_CUSTOM: {
     hlo_cost known = {0};
-    if (hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET)) == HLO_CUSTOM_TOPK) {
+    if (i->noperands &&
+        hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET)) == HLO_CUSTOM_TOPK) {
       w->special = PROF_TOPK, w->items = elements_of(hlo_operand(i, 0)->shape);
       return;
     }

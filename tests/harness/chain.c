@@ -186,13 +186,22 @@ static bool differs(const meaning_side *side, hlo_literal **args, const hlo_modu
 
 // An operation that states a type without its operands' dynamic dimensions hands on elements that
 // are not in use: what they are is nowhere said.
+static bool hides_sizes(const hlo_shape *stated, const hlo_shape *inferred) {
+  u32 n = hlo_shape_leaves(inferred);
+  for (u32 k = 0; k < n && n == hlo_shape_leaves(stated); k++) {
+    const hlo_shape *s = hlo_shape_leaf(stated, k), *t = hlo_shape_leaf(inferred, k);
+    for (u32 d = 0; t->dynamic && s->rank == t->rank && d < t->rank; d++)
+      if (t->dynamic[d] && !(s->dynamic && s->dynamic[d])) return true;
+  }
+  return false;
+}
 static bool shows_unused(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
       const hlo_shape *s = NULL;
-      if (i->opcode == HLO_SET_DIMENSION_SIZE || hlo_shape_is_dynamic(i->shape)) continue;
-      hs_status st = hlo_ops[i->opcode].inferable ? hlo_infer_instr(i, &s) : HS_GOOD;
-      bool hidden = hs_ok(st) && s && hlo_shape_is_dynamic(s);
+      if (i->opcode == HLO_SET_DIMENSION_SIZE || !hlo_ops[i->opcode].inferable) continue;
+      hs_status st = hlo_infer_instr(i, &s);
+      bool hidden = hs_ok(st) && s && hides_sizes(i->shape, s);
       hs_status_drop(st);
       if (hidden) return true;
     }
