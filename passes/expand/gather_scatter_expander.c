@@ -456,9 +456,11 @@ static hs_status run_scatter_expander(pass_ctx *c) {
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;
-      bool none = hlo_operand(i, nops + 1)->shape->elements == 0;
+      bool none =
+          hlo_operand(i, nops + 1)->shape->elements == 0 || hlo_operand(i, 0)->shape->elements == 0;
       pass_note_done(c, i, NULL,
-                     none ? "there is nothing to update with" : "a loop over %lld updates",
+                     none ? "there is nothing to update, or to update with"
+                          : "a loop over %lld updates",
                      (long long)n);
       if (!none) {
         scatter_to_loop(c, i, n);

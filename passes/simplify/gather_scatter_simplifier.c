@@ -203,6 +203,10 @@ static hs_status run_scatter_simplifier(pass_ctx *c) {
         pass_note_declined(c, i, NULL, "it has input batching dimensions");
         continue;
       }
+      if (hlo_operand(i, 0)->shape->elements == 0) {  // a window of 1 would not fit into 0
+        pass_note_declined(c, i, NULL, "its operand has no elements");
+        continue;
+      }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "indices became [N, K]");
       if (!into_scalar(c, i)) simplify_scatter(c, i);

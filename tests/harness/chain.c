@@ -195,10 +195,14 @@ static bool hides_sizes(const hlo_shape *stated, const hlo_shape *inferred) {
   }
   return false;
 }
+static bool hides_any(const hlo_instr *i) {
+  return hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) && !hlo_shape_is_dynamic(i->shape);
+}
 static bool shows_unused(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
       const hlo_shape *s = NULL;
+      if (i->opcode == HLO_RESHAPE && hides_any(i)) return true;
       if (i->opcode == HLO_SET_DIMENSION_SIZE || !hlo_ops[i->opcode].inferable) continue;
       hs_status st = hlo_infer_instr(i, &s);
       bool hidden = hs_ok(st) && s && hides_sizes(i->shape, s);
