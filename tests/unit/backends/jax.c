@@ -146,6 +146,9 @@ static void run_reply(hs_buf *b, wire_reader *q, const int *fds) {
   wire_put_f64(b, 3);
   wire_put_f64(b, 2);
   wire_put_f64(b, 0.001);
+  for (int k = 0; k < 2; k++) wire_put_f64(b, 0);  // energy, its time
+  for (int k = 0; k < 2; k++) wire_put_u32(b, 0);  // its runs, the clock
+  wire_put_str(b, "");                             // what slowed it
   wire_put_u32(b, 2);
   // slower where the allocator is tuned
   for (int k = 0; k < 2; k++) wire_put_f64(b, getenv("GLIBC_TUNABLES") ? 9 : 1);

@@ -251,14 +251,17 @@ static void present(void **st) {
   hs_buf text = {0}, fix = {0};
   for (u32 k = 0; k < CUDA_LIBRARIES; k++)
     setenv(cuda_libraries[k]->variable, plugin_fake_cublaslt("ok"), 1);
+  setenv("HLOSH_LIBNVML", plugin_fake_nvml("ok"), 1);
   assert_true(gpu->extras(&text, &fix));
-  assert_string_equal(hs_buf_cstr(&text), "cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER");
+  assert_string_equal(hs_buf_cstr(&text),
+                      "cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER; energy by NVML");
   setenv("HLOSH_LIBCUDNN", "/nowhere", 1);
   text.n = 0;
   assert_false(cuda_library_present(&cuda_cudnn));
   assert_false(gpu->extras(&text, &fix));
   assert_non_null(strstr(hs_buf_cstr(&text), "cuBLASLt, cuFFT, cuSOLVER; not found: cuDNN"));
   for (u32 k = 0; k < CUDA_LIBRARIES; k++) unsetenv(cuda_libraries[k]->variable);
+  unsetenv("HLOSH_LIBNVML");
   hs_buf_free(&text);
   hs_buf_free(&fix);
 }
