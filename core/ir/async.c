@@ -8,6 +8,25 @@ bool hlo_has_own_async(hlo_opcode op) {
          op == HLO_COPY || op == HLO_RECV || op == HLO_SEND;
 }
 
+static const struct {
+  hlo_opcode start, done;
+} pairs[] = {{HLO_ALL_REDUCE_START, HLO_ALL_REDUCE_DONE},
+             {HLO_ALL_GATHER_START, HLO_ALL_GATHER_DONE},
+             {HLO_COLLECTIVE_PERMUTE_START, HLO_COLLECTIVE_PERMUTE_DONE},
+             {HLO_COPY_START, HLO_COPY_DONE}};
+
+hlo_opcode hlo_start_of(hlo_opcode done) {
+  for (size_t k = 0; k < HS_COUNT(pairs); k++)
+    if (pairs[k].done == done) return pairs[k].start;
+  return HLO_OP_INVALID;
+}
+
+hlo_opcode hlo_done_of(hlo_opcode start) {
+  for (size_t k = 0; k < HS_COUNT(pairs); k++)
+    if (pairs[k].start == start) return pairs[k].done;
+  return HLO_OP_INVALID;
+}
+
 hlo_instr *hlo_async_origin(hlo_instr *i, bool *lost) {
   HS_VEC(i64) path = {0};  // elements taken on the way, the innermost last
   hlo_instr *start = NULL;

@@ -8,6 +8,10 @@
 // Opcodes with -start and -done opcodes of their own (all-reduce, copy, send ...); for all others
 // X-start is short for an async-start around a computation that holds one X.
 bool hlo_has_own_async(hlo_opcode);
+// The start that a done of one kind of operation (all-reduce, all-gather, collective-permute, copy)
+// ends, and the done that ends such a start; HLO_OP_INVALID for all others.
+hlo_opcode hlo_start_of(hlo_opcode done);
+hlo_opcode hlo_done_of(hlo_opcode start);
 // The async-start that a state stems from, followed through updates and whatever else only hands a
 // state on (copies, tuples and their elements, loops). NULL when the way is lost: *lost (may be
 // NULL) tells whether it left what is followed here (a parameter, say) or ended where no start can

@@ -157,16 +157,12 @@ static bool uses_alone(const hlo_instr *i, const hlo_instr *x) {
 
 // Whether it is the done of a start that others use too: that stays, and needs its done.
 static bool is_needed_done(const hlo_instr *i) {
-  static const hlo_opcode pairs[][2] = {{HLO_ALL_REDUCE_START, HLO_ALL_REDUCE_DONE},
-                                        {HLO_ALL_GATHER_START, HLO_ALL_GATHER_DONE},
-                                        {HLO_COLLECTIVE_PERMUTE_START, HLO_COLLECTIVE_PERMUTE_DONE},
-                                        {HLO_COPY_START, HLO_COPY_DONE},
-                                        {HLO_ASYNC_START, HLO_ASYNC_DONE},
-                                        {HLO_ASYNC_UPDATE, HLO_ASYNC_DONE}};
-  for (size_t k = 0; k < HS_COUNT(pairs) && i->noperands; k++)
-    if (i->opcode == pairs[k][1] && hlo_operand(i, 0)->opcode == pairs[k][0])
-      return !uses_alone(i, hlo_operand(i, 0));
-  return false;
+  const hlo_instr *x = i->noperands ? hlo_operand(i, 0) : NULL;
+  hlo_opcode start = hlo_start_of(i->opcode);
+  bool ends = start != HLO_OP_INVALID && x && x->opcode == start;
+  if (i->opcode == HLO_ASYNC_DONE && x)
+    ends = x->opcode == HLO_ASYNC_START || x->opcode == HLO_ASYNC_UPDATE;
+  return ends && !uses_alone(i, x);
 }
 
 // Whether it is the one user that an operation needs which has an effect and is done elsewhere (a

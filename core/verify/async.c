@@ -10,24 +10,6 @@
 #include "core/verify/rules.h"
 
 // ---- start and done of one kind -----------------------------------------------------------------
-static hlo_opcode start_of(hlo_opcode done) {
-  switch (done) {
-  case HLO_ALL_REDUCE_DONE: return HLO_ALL_REDUCE_START;
-  case HLO_ALL_GATHER_DONE: return HLO_ALL_GATHER_START;
-  case HLO_COLLECTIVE_PERMUTE_DONE: return HLO_COLLECTIVE_PERMUTE_START;
-  case HLO_COPY_DONE: return HLO_COPY_START;
-  default: return HLO_OP_INVALID;
-  }
-}
-static hlo_opcode done_of(hlo_opcode start) {
-  switch (start) {
-  case HLO_ALL_REDUCE_START: return HLO_ALL_REDUCE_DONE;
-  case HLO_ALL_GATHER_START: return HLO_ALL_GATHER_DONE;
-  case HLO_COLLECTIVE_PERMUTE_START: return HLO_COLLECTIVE_PERMUTE_DONE;
-  case HLO_COPY_START: return HLO_COPY_DONE;
-  default: return HLO_OP_INVALID;
-  }
-}
 static u32 count_users(const hlo_instr *i) {
   u32 n = 0;
   hlo_for_each_use(u, i) {
@@ -40,7 +22,7 @@ static u32 count_users(const hlo_instr *i) {
   return n;
 }
 static void check_pairing(verifier *v, const hlo_instr *i) {
-  hlo_opcode start = start_of(i->opcode), done = done_of(i->opcode);
+  hlo_opcode start = hlo_start_of(i->opcode), done = hlo_done_of(i->opcode);
   if (start != HLO_OP_INVALID)
     NEED(v, i, hlo_operand(i, 0)->opcode == start,
          "The operand of a %s instruction needs to be %s, found %s", hlo_op_text(i->opcode),
