@@ -24,7 +24,7 @@ static void no_work(void *const *bufs, i64 chunk, void *scratch) {
   (void)bufs, (void)chunk, (void)scratch;
 }
 
-bool emit_supports(const hlo_instr *i, hs_buf *why) { return nest_supports(i, why); }
+bool emit_supports(const hlo_instr *i, hs_buf *why) { return nest_supports(i, false, why); }
 void emit_warm_up(void) { emit_jit_warm_up(); }
 
 hs_status emit_unit_new(const emit_options *o, emit_unit **out) {

@@ -19,17 +19,7 @@ struct emit_gpu_unit {
   bool finished;
 };
 
-bool emit_gpu_supports(const hlo_instr *i, hs_buf *why) {
-  hs_arena a = {0};
-  nest *n = NULL;
-  hs_status s = nest_lower_all(&a, i, &n);
-  bool ok = hs_ok(s);
-  if (!ok && why) hs_buf_puts(why, s.err->message);
-  hs_status_drop(s);
-  nest_free(n);
-  hs_arena_free(&a);
-  return ok;
-}
+bool emit_gpu_supports(const hlo_instr *i, hs_buf *why) { return nest_supports(i, true, why); }
 
 hs_status emit_gpu_unit_new(const emit_gpu_options *o, emit_gpu_unit **out) {
   *out = NULL;

@@ -505,10 +505,10 @@ hs_status nest_lower_all(hs_arena *a, const hlo_instr *i, nest **out) {
   return lower_kernel(a, i, true, out);
 }
 
-bool nest_supports(const hlo_instr *i, hs_buf *why) {
+bool nest_supports(const hlo_instr *i, bool all, hs_buf *why) {
   hs_arena a = {0};
   nest *n = NULL;
-  hs_status s = nest_lower(&a, i, &n);
+  hs_status s = lower_kernel(&a, i, all, &n);
   bool ok = hs_ok(s);
   if (!ok && why) hs_buf_puts(why, s.err->message);
   hs_status_drop(s);

@@ -269,8 +269,8 @@ hs_status nest_lower(hs_arena *, const hlo_instr *, nest **out);
 // The same with operations that the CPU has runtime kernels or libraries for: convolution, scatter,
 // sort.
 hs_status nest_lower_all(hs_arena *, const hlo_instr *, nest **out);
-// Whether nest_lower can do it; otherwise `why` (may be NULL) gets the reason.
-bool nest_supports(const hlo_instr *, hs_buf *why);
+// Whether nest_lower, or nest_lower_all, can do it; otherwise `why` (may be NULL) gets the reason.
+bool nest_supports(const hlo_instr *, bool all, hs_buf *why);
 
 // ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------
 void nest_simplify(nest *);  // split loops under quotients, drop and merge loops
