@@ -284,18 +284,8 @@ static char *with_softmax(const char *rest) {
 // They are one kernel, or not, and compute the same.
 static void chain(const char *rest, bool one) {
   char *text = with_softmax(rest);
-  hlo_module *m = parse(text);
-  backend_options o = {.context = backends};
-  backend_exe *e = NULL;
-  explain(cpu->compile(m, &o, &e));
-  const backend_compiled *c = cpu->compiled(e);
-  bool found = false;
-  for (u32 k = 0; k < c->nkernels; k++)
-    found |= !strcmp(c->kernels[k].kind, "dots by rows (tiles)");
-  assert_int_equal(found, one);
-  if (one) assert_true(c->temp_bytes < 1 << 20);  // the scores are 4 MB
-  cpu->release(e);
-  hlo_module_free(m);
+  assert_int_equal(has_kernel(text, "dots by rows (tiles)"), one);
+  if (one) assert_true(temporaries(text) < 1 << 20);  // the scores are 4 MB
   agrees(text);
   hs_free(text);
 }
