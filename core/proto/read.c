@@ -501,6 +501,26 @@ static hlo_ints schedule_of(builder *b, i64 comp) {
   return (hlo_ints){0};
 }
 
+// The list gets the order of the schedule, also of one that places an instruction before its
+// operands: that is for the verifier to say.
+static void order_by_schedule(builder *b, const hlo_computation *c, hlo_ints order) {
+  if (b->read.n != order.n) {
+    proto_error(&b->r, "the schedule of %s has %u instructions, the computation %zu", c->name,
+                order.n, b->read.n);
+    return;
+  }
+  id_map placed = {0};
+  for (u32 k = 0; k < order.n && !b->r.failed; k++) {
+    i64 id = local_id(order.v[k]);
+    hlo_instr *i = id_find(&b->instrs, id);
+    if (!i) proto_error(&b->r, "the schedule of %s names an unknown instruction", c->name);
+    else if (id_find(&placed, id))
+      proto_error(&b->r, "the schedule of %s names %s twice", c->name, i->name);
+    else id_put(&placed, id, i), hlo_move_before(i, NULL);
+  }
+  hs_free(placed.v);
+}
+
 static void read_comp(builder *b, pb m) {
   hs_str name = proto_name(&b->r, m, 1), thread = proto_name(&b->r, m, 8);
   i64 id = pb_int(m, 5, 0), root = local_id(pb_int(m, 6, 0));
@@ -518,31 +538,12 @@ static void read_comp(builder *b, pb m) {
   hlo_ints order = b->scheduled ? schedule_of(b, id) : (hlo_ints){0};
   b->instrs.n = 0;
   if (b->instrs.v) memset(b->instrs.v, 0, b->instrs.cap * sizeof *b->instrs.v);
-  if (order.n) {
-    id_map where = {0};
-    for (pb it = m, *p = &it; p;) {
-      pb_field f;
-      if (!pb_next(p, &f)) break;
-      if (f.num == 2 && f.wire == 2) {
-        pb *copy = hs_arena_dup(b->r.arena, &f.sub, sizeof f.sub);
-        id_put(&where, local_id(pb_int(f.sub, 35, 0)), copy);
-      }
-    }
-    if (where.n != order.n)
-      proto_error(&b->r, "the schedule of %s has %u instructions, the computation %zu", c->name,
-                  order.n, where.n);
-    for (u32 k = 0; k < order.n && !b->r.failed && !hs_interrupted(); k++) {
-      const pb *i = id_find(&where, local_id(order.v[k]));
-      if (i) read_instr(b, c, *i);
-      else proto_error(&b->r, "the schedule of %s names an unknown instruction", c->name);
-    }
-    hs_free(where.v);
-  } else {
-    b->read.n = 0;
-    for (pb_field f; !b->r.failed && !hs_interrupted() && pb_next(&m, &f);)
-      if (f.num == 2 && f.wire == 2) read_instr(b, c, f.sub);
-    order_by_id(b);
-  }
+  b->read.n = 0;
+  for (pb_field f; !b->r.failed && !hs_interrupted() && pb_next(&m, &f);)
+    if (f.num == 2 && f.wire == 2) read_instr(b, c, f.sub);
+  if (b->r.failed) return;
+  if (order.n) order_by_schedule(b, c, order);
+  else order_by_id(b);
   hlo_instr *last = id_find(&b->instrs, root);
   if (!last && !b->r.failed) proto_error(&b->r, "computation %s has no root", c->name);
   if (b->r.failed) return;

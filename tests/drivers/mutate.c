@@ -7,9 +7,10 @@
 // Case k of seed S is the same for ever, given the same files: one of them (a folder stands for all
 // .hlo and .pb in it and below that can be read, for mlir all .mlir, .mlirbc and .bc, and have at
 // most 16 KB), changed a few times by mutate.h with pieces of another; one case in eight of text
-// and chain starts from a random module (tests/random) instead. For the chain, changes are made one
-// by one and those are kept that leave a valid module, as long as the verifier is the same; one
-// case in sixteen keeps them all.
+// and chain starts from a random module (tests/random) instead. A file is drawn by its path, so that
+// another file changes only the cases that draw it. For the chain, changes are made one by one and
+// those are kept that leave a valid module, as long as the verifier is the same; one case in
+// sixteen keeps them all.
 //   mlir    StableHLO as text or bytecode (.mlir, .mlirbc, .bc): load, convert, verify, print as
 //           HLO and as StableHLO, parse both prints
 //   text    load, verify, print, parse the print
@@ -58,6 +59,7 @@ enum { LEAKS = 98 };                                         // a child's exit s
 typedef enum kind { TEXT, PROTO, CHAIN, MLIR, KINDS } kind;  // case numbers go by them
 typedef struct source {
   char *path;
+  u64 key;       // of the path
   hs_buf bytes;  // as the kind wants them
 } source;
 
@@ -136,7 +138,8 @@ static void add_file(run *r, const char *path) {
   source s = {0};
   if (p && n <= SEED_BYTES) hs_buf_put(&s.bytes, p, n);
   hs_free(p);
-  u64 state = r->sources.n;
+  s.key = hs_hash_bytes(path, strlen(path), 0);
+  u64 state = s.key;
   bool proto = s.bytes.n && hlo_is_proto(s.bytes.p, s.bytes.n),
        good = s.bytes.n == 0     ? false
               : r->kind == MLIR  ? hlo_is_mlir(s.bytes.p, s.bytes.n)
@@ -196,11 +199,21 @@ static void change_valid(u64 *state, hs_buf *text, const source *other, u32 edit
   hs_buf_free(&next);
 }
 
+// The file that a draw takes: highest random weight (Thaler and Ravishankar, 1998).
+static const source *draw(const run *r, u64 *state) {
+  u64 number = mutate_next(state), best = 0;
+  const source *found = &r->sources.v[0];
+  for (size_t k = 0; k < r->sources.n; k++) {
+    u64 weight = hs_mix(number, r->sources.v[k].key);
+    if (weight > best) best = weight, found = &r->sources.v[k];
+  }
+  return found;
+}
+
 // The input of a case.
 static void make_input(const run *r, u64 k, hs_buf *out, slot *s) {
   u64 state = hs_mix(hs_mix(r->seed, (u64)r->kind), k);
-  const source *a = &r->sources.v[mutate_below(&state, r->sources.n)],
-               *b = &r->sources.v[mutate_below(&state, r->sources.n)];
+  const source *a = draw(r, &state), *b = draw(r, &state);
   snprintf(s->file, sizeof s->file, "%s", a->path);
   out->n = 0;
   if ((r->kind == TEXT || r->kind == CHAIN) && mutate_below(&state, 8) == 0) {
