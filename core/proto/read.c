@@ -487,9 +487,8 @@ static int by_id(const void *a, const void *b) {
 static void order_by_id(builder *b) {
   bool ordered = true;
   for (size_t k = 1; k < b->read.n; k++) ordered &= b->read.v[k - 1].id <= b->read.v[k].id;
-  if (ordered) return;
-  qsort(b->read.v, b->read.n, sizeof *b->read.v, by_id);
-  for (size_t k = 0; k < b->read.n; k++) hlo_move_before(b->read.v[k].what, NULL);
+  if (!ordered) qsort(b->read.v, b->read.n, sizeof *b->read.v, by_id);
+  for (size_t k = 0; k < b->read.n && !ordered; k++) hlo_move_before(b->read.v[k].what, NULL);
 }
 
 // Ids of the schedule of a computation, in order; empty when there is none.
