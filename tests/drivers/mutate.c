@@ -7,8 +7,8 @@
 // Case k of seed S is the same for ever, given the same files: one of them (a folder stands for all
 // .hlo and .pb in it and below that can be read, for mlir all .mlir, .mlirbc and .bc, and have at
 // most 16 KB), changed a few times by mutate.h with pieces of another; one case in eight of text
-// and chain starts from a random module (tests/random) instead. A file is drawn by its path, so that
-// another file changes only the cases that draw it. For the chain, changes are made one by one and
+// and chain starts from a random module (tests/random) instead. A file is drawn by its path, so
+// that one more changes only the cases that draw it. For the chain, changes are made one by one and
 // those are kept that leave a valid module, as long as the verifier is the same; one case in
 // sixteen keeps them all.
 //   mlir    StableHLO as text or bytecode (.mlir, .mlirbc, .bc): load, convert, verify, print as
