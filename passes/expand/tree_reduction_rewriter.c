@@ -6,23 +6,6 @@
 // constant that is known not to be prevents the rewrite.
 #include "passes/simplify/algsimp.h"
 
-static const hlo_instr *unconverted(const hlo_instr *v) {
-  while (v->opcode == HLO_CONVERT) v = hlo_operand(v, 0);
-  return v;
-}
-
-// An initial value that changes the result when it goes in once per tile.
-static bool counts_init_again(const hlo_instr *r) {
-  const hlo_instr *f = unconverted(hlo_attr_comp(r, HLO_ATTR_TO_APPLY)->root),
-                  *init = unconverted(hlo_operand(r, 1));
-  hlo_opcode op = f->opcode;
-  if ((op != HLO_ADD && op != HLO_MULTIPLY && op != HLO_XOR) ||
-      unconverted(hlo_operand(f, 0))->opcode != HLO_PARAMETER)
-    return false;
-  return unconverted(hlo_operand(f, 1))->opcode == HLO_PARAMETER && init->opcode == HLO_CONSTANT &&
-         !pass_alg_is_identity(op, init);
-}
-
 static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   if (r->noperands != 2 || !hlo_shape_is_array(r->shape)) {
     pass_note_declined(c, r, NULL, "it reduces several arrays");
@@ -35,7 +18,7 @@ static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   bool big = false;
   for (u32 k = 0; k < dims.n; k++) big |= s->dims[dims.v[k]] > size;
   if (!big) return false;
-  if (counts_init_again(r)) {
+  if (pass_alg_counts_init_again(r)) {
     pass_note_declined(c, r, hlo_operand(r, 1),
                        "its initial value is not the identity, and each tile would start from it");
     return false;

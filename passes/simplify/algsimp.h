@@ -88,6 +88,9 @@ bool pass_alg_sorted(u32 n, const i64 *v);
 // The scalar operation of a reducer (x, y) -> op(x, y), or HLO_OP_INVALID.
 hlo_opcode pass_alg_reducer(const hlo_computation *);
 bool pass_alg_is_identity(hlo_opcode reducer, const hlo_instr *value);
+// Whether the initial value of a reduction is known to change the result when it goes in once for
+// each part of what is reduced. XLA takes it for the identity of the reducer.
+bool pass_alg_counts_init_again(const hlo_instr *reduce);
 
 // ---- building -----------------------------------------------------------------------------------
 // with a layout when the module has them

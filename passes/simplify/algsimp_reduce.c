@@ -627,3 +627,19 @@ ALG_RULE(sort_broadcast) {
              ? X
              : NULL;
 }
+// ---- initial values -----------------------------------------------------------------------------
+static const hlo_instr *unconverted(const hlo_instr *v) {
+  while (v->opcode == HLO_CONVERT) v = hlo_operand(v, 0);
+  return v;
+}
+
+bool pass_alg_counts_init_again(const hlo_instr *r) {
+  const hlo_instr *f = unconverted(hlo_attr_comp(r, HLO_ATTR_TO_APPLY)->root),
+                  *init = unconverted(hlo_operand(r, 1));
+  hlo_opcode op = f->opcode;
+  if ((op != HLO_ADD && op != HLO_MULTIPLY && op != HLO_XOR) ||
+      unconverted(hlo_operand(f, 0))->opcode != HLO_PARAMETER)
+    return false;
+  return unconverted(hlo_operand(f, 1))->opcode == HLO_PARAMETER && init->opcode == HLO_CONSTANT &&
+         !pass_alg_is_identity(op, init);
+}
