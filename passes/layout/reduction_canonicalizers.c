@@ -1,13 +1,11 @@
 // reduction_canonicalizers.c — XLA:GPU's canonical forms of reduce, in the order in which it makes
-// them: what is reduced lies in memory as it is numbered, and dimensions that are neighbours are
-// one.
+// them: what is reduced lies in memory as it is numbered, and neighbouring dimensions are one. They
+// are files of these names in xla/service/gpu/transforms.
 //
-// - reduction-degenerate-dim-remover (xla/service/gpu/transforms/reduction_degenerate_dim_remover.cc):
-//   dimensions of size 1 are left out.
-// - reduction-layout-normalizer (xla/service/gpu/transforms/reduction_layout_normalizer.cc): the
-//   operand is row-major, its dimensions numbered as they lie in memory.
-// - reduction-dimension-grouper (xla/service/gpu/transforms/reduction_dimension_grouper.cc):
-//   neighbouring dimensions that are both reduced become one.
+// - reduction-degenerate-dim-remover: dimensions of size 1 are left out.
+// - reduction-layout-normalizer: the operand is row-major, its dimensions numbered as they lie in
+//   memory.
+// - reduction-dimension-grouper: neighbouring dimensions that are both reduced become one.
 //
 // All three see the same memory under other dimensions: operands and results pass through bitcasts,
 // and through reshapes where a module has no layouts. Dynamic shapes and layouts that are more than
