@@ -1,6 +1,6 @@
-// reduction_canonicalizers.c — XLA:GPU's canonical forms of reduce, in the order in which it makes
-// them: what is reduced lies in memory as it is numbered, and neighbouring dimensions are one. They
-// are files of these names in xla/service/gpu/transforms.
+// reduction_canonicalizers.c — XLA:GPU's canonical forms of reduce, in the order in which it
+// makes them: what is reduced lies in memory as it is numbered, and neighbouring dimensions are one.
+// They are files of these names in xla/service/gpu/transforms.
 //
 // - reduction-degenerate-dim-remover: dimensions of size 1 are left out.
 // - reduction-layout-normalizer: the operand is row-major, its dimensions numbered as they lie in
