@@ -240,8 +240,11 @@ static double _Complex zpow(double _Complex a, double _Complex b) {
   return zexp(zmul(b, clog(a)));
 }
 // The angle of (b, a), continued to complex arguments: -i log((b + i a) / sqrt(b b + a a)), as XLA
-// expands it.
+// expands it. Where a is 0 the quotient is 1 or -1; what rounding would leave of its imaginary part
+// chose between pi and -pi.
 static double _Complex zatan2(double _Complex a, double _Complex b) {
+  double u = creal(b), v = cimag(b);
+  if (a == 0 && u != 0 && v != 0 && isfinite(u) && isfinite(v)) return u < 0 ? M_PI : 0;
   double _Complex sum = zc(creal(b) - cimag(a), cimag(b) + creal(a)),
                   z = clog(sum / csqrt(zmul(a, a) + zmul(b, b)));
   return zc(cimag(z), -creal(z));

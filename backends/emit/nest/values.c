@@ -6,6 +6,8 @@
 // with the infinities of annex G of the C standard, which XLA has too.
 #include "backends/emit/nest/nest.h"
 
+#include <math.h>
+
 hlo_dtype nest_uint_of(int bits) {
   return bits == 8 ? HLO_U8 : bits == 16 ? HLO_U16 : bits == 32 ? HLO_U32 : HLO_U64;
 }
@@ -223,13 +225,20 @@ static nest_val cx_power(cx c, const nest_val *args) {
       flat = both(c, cmp(c, HLO_DIRECTION_EQ, b.re, nil), cmp(c, HLO_DIRECTION_EQ, b.im, nil));
   return (nest_val){sel(c, zero, sel(c, flat, num(c, 1), nil), r.re), sel(c, zero, nil, r.im)};
 }
-// -i log((b + i a) / sqrt(b b + a a)), as XLA expands it
+// -i log((b + i a) / sqrt(b b + a a)), as XLA expands it. Where a is 0 the quotient is 1 or -1;
+// what rounding would leave of its imaginary part chose between pi and -pi.
 static nest_val cx_atan2(cx c, const nest_val *args) {
   nest_val a = args[0], b = args[1];
   nest_val aa = cx_mul(c, a, a), bb = cx_mul(c, b, b),
            root = cx_sqrt(c, (nest_val){add(c, aa.re, bb.re), add(c, aa.im, bb.im)}),
            z = cx_log(c, cx_smith(c, (nest_val){sub(c, b.re, a.im), add(c, b.im, a.re)}, root));
-  return (nest_val){z.im, one(c, HLO_NEGATE, z.re)};
+  u32 nil = num(c, 0),
+      flat = both(c, cmp(c, HLO_DIRECTION_EQ, a.re, nil), cmp(c, HLO_DIRECTION_EQ, a.im, nil));
+  flat = both(c, flat, both(c, is_finite(c, b.re), is_finite(c, b.im)));
+  flat = both(c, flat,
+              both(c, cmp(c, HLO_DIRECTION_NE, b.re, nil), cmp(c, HLO_DIRECTION_NE, b.im, nil)));
+  u32 angle = sel(c, cmp(c, HLO_DIRECTION_LT, b.re, nil), num(c, M_PI), nil);
+  return (nest_val){sel(c, flat, angle, z.im), sel(c, flat, nil, one(c, HLO_NEGATE, z.re))};
 }
 
 static nest_val cx_sincos(cx c, nest_val v, bool cosine) {
