@@ -173,7 +173,7 @@ static void with_layout_of(hlo_instr *r, const hlo_instr *old) {
 
 // A loop counts in s32.
 static hs_status too_many(const hlo_instr *i, const char *what, const char *of) {
-  return hs_fail_subject(HS_E_PASS, i->name,
+  return hs_fail_subject(HS_E_UNSUPPORTED, i->name,
                          "%s operations with more than %d %s indices are not supported. This error "
                          "occurred for %%%s",
                          what, INT32_MAX, of, i->name);
