@@ -48,9 +48,9 @@ static bool gather_is_broadcast(hlo_instr *g) {
   hlo_ints sizes = hlo_attr_ints(g, HLO_ATTR_SLICE_SIZES);
   bool none = hlo_ints_has(sizes, 0);
   if (!none && hlo_operand(g, 0)->shape->rank) return false;
-  hlo_replace(g, hlo_add_broadcast(none ? hlo_build_scalar_f64(g->parent, g->shape->dtype, 0)
-                                        : hlo_operand(g, 0),
-                                   g->shape, 0, NULL));
+  hlo_instr *x = none ? hlo_build_scalar_f64(g->parent, g->shape->dtype, 0) : hlo_operand(g, 0);
+  x = pass_as_stated(x, pass_shape_as(x, g->shape->dtype));
+  hlo_replace(g, hlo_add_broadcast(x, g->shape, 0, NULL));
   return true;
 }
 
@@ -186,9 +186,12 @@ static bool into_scalar(pass_ctx *c, hlo_instr *s) {
   u32 n = s->noperands / 2;
   if (hlo_operand(s, 0)->shape->rank || hlo_operand(s, n + 1)->shape->elements != 1) return false;
   hlo_instr **args = HS_NEW_ARRAY(c->scratch, hlo_instr *, 2 * n);
-  for (u32 k = 0; k < n; k++)
-    args[k] = hlo_operand(s, k), args[n + k] = reshaped(hlo_operand(s, n + 1 + k), 0, NULL);
-  hlo_replace(s, pass_inline_at(s, hlo_attr_comp(s, HLO_ATTR_TO_APPLY), args, c->scratch));
+  const hlo_computation *f = hlo_attr_comp(s, HLO_ATTR_TO_APPLY);
+  for (u32 k = 0; k < 2 * n; k++) {
+    hlo_instr *x = k < n ? hlo_operand(s, k) : reshaped(hlo_operand(s, k + 1), 0, NULL);
+    args[k] = pass_as_stated(x, f->params[k]->shape);
+  }
+  hlo_replace(s, pass_as_stated(pass_inline_at(s, f, args, c->scratch), s->shape));
   return true;
 }
 
