@@ -111,6 +111,21 @@ static bool custom_shape_matrix(const hlo_instr *i) {
   return i->noperands && arrays(i) && hlo_operand(i, 0)->shape->rank >= 2 &&
          hlo_shape_is_array(result_array(i));
 }
+// Of an array the first k of each line of its last dimension, and where they stood.
+static bool custom_shape_topk(const hlo_instr *i) {
+  const hlo_shape *to = i->shape, *s = i->noperands == 1 ? hlo_operand(i, 0)->shape : NULL;
+  if (!s || !hlo_shape_is_array(s) || !s->rank || !hlo_shape_is_tuple(to) || to->nelems != 2)
+    return false;
+  for (u32 k = 0; k < 2; k++) {
+    const hlo_shape *r = to->elems[k];
+    if (!hlo_shape_is_array(r) || r->dtype != (k ? HLO_S32 : s->dtype) || r->rank != s->rank)
+      return false;
+    for (u32 d = 0; d + 1 < s->rank; d++)
+      if (r->dims[d] != s->dims[d]) return false;
+  }
+  i64 k = to->elems[0]->dims[s->rank - 1];
+  return k == to->elems[1]->dims[s->rank - 1] && k <= s->dims[s->rank - 1];
+}
 static bool custom_shape_conv(const hlo_instr *i) {
   const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
   return l && i->noperands >= 2 && arrays(i) && hlo_shape_is_array(result_array(i)) &&
