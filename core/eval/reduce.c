@@ -373,9 +373,26 @@ static span span_of(const hlo_window_dim *w, i64 position, i64 nin, i64 nout) {
   return s;
 }
 
+// Whether each result is a commutative operation on its two arguments.
+static bool commutes(const hlo_computation *c) {
+  const hlo_instr *root = c->root;
+  bool tuple = root->opcode == HLO_TUPLE;
+  u32 n = c->nparams / 2;
+  for (u32 k = 0; k < (tuple ? root->noperands : 1); k++) {
+    const hlo_instr *r = tuple ? hlo_operand(root, k) : root;
+    if (r->noperands != 2 || !hlo_op_has(r->opcode, HLO_F_COMMUTATIVE)) return false;
+    const hlo_instr *x = hlo_operand(r, 0), *y = hlo_operand(r, 1), *a = c->params[k],
+                    *b = c->params[n + k];
+    if (!((x == a && y == b) || (x == b && y == a))) return false;
+  }
+  return true;
+}
+
 // A window that covers everything up to (or from) each element: a running fold along that
-// dimension. Returns the dimension, or rank when the window is something else.
-static u32 running_dim(const hlo_window *w, const hlo_shape *from, bool *backwards) {
+// dimension, backwards when the order does not matter to c. Returns the dimension, or rank when the
+// window is something else.
+static u32 running_dim(const hlo_window *w, const hlo_shape *from, const hlo_computation *c,
+                       bool *backwards) {
   u32 dim = from->rank;
   for (u32 d = 0; d < w->n; d++) {
     const hlo_window_dim *v = &w->v[d];
@@ -384,10 +401,10 @@ static u32 running_dim(const hlo_window *w, const hlo_shape *from, bool *backwar
     bool low = v->pad_low == v->size - 1 && v->pad_high == 0,
          high = v->pad_high == v->size - 1 && v->pad_low == 0;
     if (dim != from->rank || v->stride != 1 || v->lhs_dilate > 1 || v->rhs_dilate > 1 ||
-        v->size != from->dims[d] || !(low || high))
+        v->size != from->dims[d] || !(low || (high && commutes(c))))
       return from->rank;
     dim = d;
-    *backwards = high && !low;
+    *backwards = !low;
   }
   return dim;
 }
@@ -469,7 +486,7 @@ hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, h
   HS_TRY(fold_init(e, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops, true, &f));
   fold_accs a;
   bool backwards = false;
-  u32 dim = running_dim(w, from, &backwards);
+  u32 dim = running_dim(w, from, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), &backwards);
   hs_status st = fold_accs_new(e, &f, i->shape, &ops[n], &a);
   if (hs_ok(st) && from->elements && to->elements)
     st = dim < from->rank ? running_fold(&f, from, dim, backwards, a.p, ops)
