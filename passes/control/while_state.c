@@ -75,11 +75,22 @@ static bool carries_async(const hlo_instr *tuple) {
     if (pass_is_unfinished(hlo_operand(tuple, k))) return true;
   return false;
 }
+// Whether an element of the loop's state, wherever it comes from, is one to an update or a done.
+static bool reads_async(const hlo_instr *state) {
+  hlo_for_each_use(e, state) {
+    if (e->user->opcode != HLO_GET_TUPLE_ELEMENT || !hlo_shape_is_tuple(e->user->shape)) continue;
+    hlo_for_each_use(u, e->user)
+      if (pass_is_unfinished(u->user) && u->user->opcode != HLO_ASYNC_START) return true;
+  }
+  return false;
+}
 
 bool pass_loop_flatten(pass_ctx *c, pass_loop *l) {
   bool any = false;
   for (u32 k = 0; k < l->n; k++) any |= hlo_shape_is_tuple(l->w->shape->elems[k]);
-  if (any && l->in && (carries_async(l->in) || carries_async(l->body->root))) {
+  if (any && l->in &&
+      (carries_async(l->in) || carries_async(l->body->root) || reads_async(l->body->params[0]) ||
+       reads_async(l->cond->params[0]) || reads_async(l->w))) {
     pass_note_declined(c, l->w, NULL, "its state holds an unfinished asynchronous operation");
     return false;
   }
