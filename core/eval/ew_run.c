@@ -134,7 +134,8 @@ void ew_run(const ew *k, void *out, const void *const *in, i64 n) {
 
 // ---- whole arrays -------------------------------------------------------------------------------
 // Sizes in use of a result: along each dimension the operands' smallest, where one that has only
-// one element in use counts as spread along those of the other, as XLA's dynamic padder takes it.
+// one element in use counts as spread along those of the other, also along none of them, as XLA's
+// dynamic padder takes it.
 typedef struct used {
   bool dynamic;
   i32 size[HLO_MAX_RANK];
@@ -147,7 +148,7 @@ static used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) {
     for (u32 d = 0; d < i->shape->rank; d++) {
       i32 n = ops[j]->dynamic_sizes[d], had = u.size[d];
       bool spreads = nin == 2 && (n == 1 || had == 1);
-      u.size[d] = !u.dynamic ? n : spreads ? HS_MAX(n, had) : HS_MIN(n, had);
+      u.size[d] = !u.dynamic ? n : !spreads ? HS_MIN(n, had) : had == 1 ? n : had;
     }
     u.dynamic = true;
   }

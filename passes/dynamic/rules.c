@@ -55,8 +55,7 @@ static hlo_instr *joined(hlo_instr *i, u32 dim, hlo_instr *x, hlo_instr *y) {
   hlo_instr *single[] = {hlo_build_compare(x, one, HLO_DIRECTION_EQ),
                          hlo_build_compare(y, one, HLO_DIRECTION_EQ)};
   for (u32 k = 0; k < 2; k++) hlo_set_operand(i, k, repeated(hlo_operand(i, k), dim, single[k]));
-  return hlo_build_select(hlo_build_binary(HLO_OR, single[0], single[1]), dyn_op(HLO_MAXIMUM, x, y),
-                          least);
+  return hlo_build_select(single[0], y, hlo_build_select(single[1], x, least));
 }
 
 static bool elementwise(dyn *d, hlo_instr *i) {
@@ -330,7 +329,8 @@ static bool sort(dyn *d, hlo_instr *i) {
         hlo_clone_instr(i->parent, i, hlo_shape_tuple(d->c->m->ctx, n + 1, shapes), n + 1, ops);
     hlo_set_attr_comp(s, HLO_ATTR_TO_APPLY, in_use_first(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)));
     hlo_remove_attr(s, HLO_ATTR_SHARDING);
-    for (u32 k = 0; k < n; k++) ops[k] = hlo_add_gte(s, k);
+    for (u32 k = 0; k < n; k++)
+      ops[k] = pass_as_stated(hlo_add_gte(s, k), hlo_shape_leaf(i->shape, k));
     now = hlo_shape_is_tuple(i->shape) ? hlo_add_tuple(i->parent, n, ops) : ops[0];
   }
   for (u32 k = 0; k < n; k++) dyn_give_leaf(d, i, now, k, hlo_operand(i, k), 0);
