@@ -5,7 +5,8 @@
 // Results that rounding decides (a comparison of nearly equal numbers, a sum that cancels) differ
 // between two right ways to compute them. Such a module is known by itself: evaluated on inputs
 // that differ in their last places it gives another result, beyond the tolerance. It is
-// counted, not reported. So is one that sorts by what is no order (order.h).
+// counted, not reported. So is one that sorts by what is no order (order.h), and one that hands on
+// elements that are not in use.
 #include "core/analysis/agree.h"
 #include "core/analysis/customcall.h"
 #include "core/infer/infer.h"
@@ -184,6 +185,11 @@ static bool differs(const meaning_side *side, hlo_literal **args, const hlo_modu
   return moved;
 }
 
+// Elements beyond the dynamic sizes have no value: what stands there differs by implementation. A
+// reshape keeps the number of elements, and that of the sizes given to a dynamic-reshape is for the
+// program to ensure: sizes that do not fit when it runs are undefined behaviour (StableHLO's RFC on
+// dynamism, 20230704-dynamism-101, proposal P2, of all operations whose shapes are known late).
+//
 // An operation that states a type without its operands' dynamic dimensions hands on elements that
 // are not in use: what they are is nowhere said.
 static bool hides_sizes(const hlo_shape *stated, const hlo_shape *inferred) {
@@ -198,7 +204,7 @@ static bool hides_sizes(const hlo_shape *stated, const hlo_shape *inferred) {
 static bool hides_any(const hlo_instr *i) {
   return hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) && !hlo_shape_is_dynamic(i->shape);
 }
-static bool shows_unused(const hlo_module *m) {
+static bool drops_sizes(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
       const hlo_shape *s = NULL;
@@ -212,9 +218,55 @@ static bool shows_unused(const hlo_module *m) {
   return false;
 }
 
+// How many elements operand 0 of each dynamic-reshape had in use when it was last computed.
+typedef struct use_count {
+  const hlo_instr *of;
+  i64 n;
+} use_count;
+typedef struct sizes {
+  HS_VEC(use_count) used;
+  bool differ;
+} sizes;
+
+static i64 in_use(const hlo_literal *l) {
+  i64 n = 1;
+  for (u32 d = 0; d < l->shape->rank; d++)
+    n *= l->dynamic_sizes ? l->dynamic_sizes[d] : l->shape->dims[d];
+  return n;
+}
+
+static hs_status count_used(void *arg, const hlo_observation *o) {
+  sizes *s = arg;
+  const hlo_instr *i = o->instr;
+  for (size_t k = s->used.n; i->opcode == HLO_DYNAMIC_RESHAPE && k--;)
+    if (s->used.v[k].of == hlo_operand(i, 0)) {
+      s->differ |= s->used.v[k].n != in_use(o->value);
+      break;
+    }
+  bool reshaped = false;
+  hlo_for_each_use(u, i) reshaped |= u->user->opcode == HLO_DYNAMIC_RESHAPE && hlo_slot(u) == 0;
+  if (reshaped) hs_vec_push(&s->used, ((use_count){i, in_use(o->value)}));
+  return HS_GOOD;
+}
+
+static bool asks_for_others(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
+  if (!m->nops[HLO_DYNAMIC_RESHAPE]) return false;
+  sizes s = {0};
+  hlo_eval_options o = {.max_bytes = (i64)1 << 30, .observe = count_used, .observe_arg = &s};
+  hlo_literal *out = NULL;
+  hs_status_drop(hlo_eval_module(m, nargs, args, &o, &out));
+  hlo_literal_unref(out);
+  hs_vec_free(&s.used);
+  return s.differ;
+}
+
+static bool shows_unused(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
+  return drops_sizes(m) || asks_for_others(m, nargs, args);
+}
+
 static bool unsettled(way *w, const hlo_module *other) {
   const meaning_side *side = &w->meaning.narrow;
-  if (shows_unused(side->m)) return true;
+  if (shows_unused(side->m, side->nargs, side->args)) return true;
   if (draws(side->m) || sorts_without_order(side->m, side->nargs, side->args)) return true;
   bool moved = false;
   u64 state = 11;

@@ -80,6 +80,17 @@ static i64 meaning_terms(const hlo_instr *i) {
   return terms;
 }
 
+// The bits of precision in which a reduction joins: the fewest of its result and of what its
+// computation makes; 64 where no floats are joined.
+static int meaning_precision(const hlo_instr *i) {
+  int bits = 64;
+  if (hlo_dtype_is_float(i->shape->dtype)) bits = hlo_dtype_significand(i->shape->dtype);
+  hlo_for_each_instr(x, hlo_attr_comp(i, HLO_ATTR_TO_APPLY))
+    if (hlo_shape_is_array(x->shape) && hlo_dtype_is_float(x->shape->dtype))
+      bits = HS_MIN(bits, hlo_dtype_significand(x->shape->dtype));
+  return bits;
+}
+
 // A sum of so many narrow floats that it stops growing halfway, rounded at every step, is decided
 // by how it is grouped: passes that write it another way cannot be held to it. An elementwise
 // operation, or one that moves values, on several precisions does not say in which of them it
@@ -98,9 +109,9 @@ static bool meaning_unsettled(const hlo_module *m) {
           !meaning_associative(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
         return true;
       if (!hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
-      if (hlo_dtype_is_float(i->shape->dtype) && hlo_dtype_bits(i->shape->dtype) <= 16 &&
-          meaning_terms(i) > (i64)1 << hlo_dtype_significand(i->shape->dtype))
-        return true;
+      i64 terms = meaning_terms(i);
+      int bits = terms ? meaning_precision(i) : 64;
+      if (bits <= 11 && terms > (i64)1 << bits) return true;
     }
   return false;
 }
