@@ -1,31 +1,35 @@
 // terminal.c: every command at a terminal, on modules whose names, metadata and targets hold
 // what a terminal would obey: nothing of it may arrive. The commands come from the table; each
 // runs with several arguments that make it look at the hostile parts, with colours and without.
-// What may arrive is UTF-8 text, line ends, tabs, our own colours and the progress line's
-// erasure.
+// A second session reads files of every other kind that hold it, in names or contents, and runs
+// on a plug-in whose errors do. What may arrive is UTF-8 text, line ends, tabs, our own colours
+// (never those of the inputs) and the progress line's erasure.
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/visible.h"
 #include "repl/registry.h"
 #include "repl/shell/command.h"
+#include "tests/harness/driver.h"
 #include "tests/harness/terminal.h"
 
 // An escape sequence, a bell, C1 as UTF-8 and as a byte, marks of direction, a line separator, a
 // tag, a backspace, a carriage return, DEL.
-#define EVIL                       \
-  "\033]0;pwn\007\033[31m\302\233" \
+#define EVIL_COLOR "\033[8;45m"
+#define EVIL                             \
+  "\033]0;pwn\007" EVIL_COLOR "\302\233" \
   "31m\233\xE2\x80\xAE\xE2\x81\xA6\xD8\x9C\xE2\x80\xA8\xF3\xA0\x81\x81\b\r\177"
 // The same as the text format of protos spells it.
 #define EVIL_PROTO \
-  "\\033]0;pwn\\007\\033[31m\\302\\23331m\\342\\200\\256\\342\\201\\246\\342\\200\\250\\177"
+  "\\033]0;pwn\\007\\033[8;45m\\302\\23331m\\342\\200\\256\\342\\201\\246\\342\\200\\250\\177"
 
-#define EVIL_NAME                  \
-  "\033]0;pwn\007\033[31m\302\233" \
+#define EVIL_NAME                        \
+  "\033]0;pwn\007" EVIL_COLOR "\302\233" \
   "31m\xE2\x80\xAE\xE2\x81\xA6\xE2\x80\xA8\177"
 
 static int failures;
@@ -80,6 +84,7 @@ static void run(const char *script, bool color) {
 static void check(const char *what, const hs_buf *seen) {
   static const char erase[] = "\r\033[K";
   hs_buf b = {0};
+  if (getenv("HLOSH_SHOW_SEEN")) fwrite(seen->p, 1, seen->n, stderr);
   for (size_t k = 0; k < seen->n; k++) {
     if (seen->p[k] == '\r' && k + 1 < seen->n && seen->p[k + 1] == '\n') continue;
     if (seen->n - k >= 4 && memcmp(seen->p + k, erase, 4) == 0) k += 3;
@@ -96,7 +101,9 @@ static void check(const char *what, const hs_buf *seen) {
     }
     line = k + 1;
   }
-  // The commands did look at the module.
+  if (strstr(hs_buf_cstr(&b), EVIL_COLOR))
+    failures++, printf("FAIL %s: a colour of the input arrived\n", what);
+  // The commands did look at the hostile parts.
   if (!strstr(hs_buf_cstr(&b), "\\x1b]0;pwn\\x07")) failures++, printf("FAIL %s: not seen\n", what);
   hs_buf_free(&b);
 }
@@ -125,6 +132,89 @@ static void put_commands(hs_buf *b, const char *file, u32 from, u32 to) {
   hs_buf_puts(b, "info 1; info p; info n; list; find op_name ~ *; src; show p; print; diff\n");
 }
 
+// ---- files of other kinds, a plug-in, what is typed ---------------------------------------------
+// Of a file's name: bytes that are not UTF-8 too. And in JSON.
+#define EVIL_FILE "\033]0;pwn\007" EVIL_COLOR "\377\300\257\xE2\x80\xAE"
+#define EVIL_JSON "\\u001b]0;pwn\\u0007\\u001b[8;45m\xE2\x80\xAE"
+#define MODULE "HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[4] negate(p) }"
+
+static const struct {
+  const char *name, *text;
+} evil_files[] = {
+    {"x" EVIL_FILE ".hlo", MODULE},
+    {"invalid" EVIL_FILE ".hlo",
+     "HloModule m ENTRY e { p = f32[4] parameter(0) ROOT n = f32[5] negate(p) }"},
+    {"syntax.hlo", "HloModule " EVIL " ENTRY { " EVIL_FILE},
+    {"syntax.mlir", "module @" EVIL " { func.func @main() { \"" EVIL_FILE "\"() } }"},
+    {"a.args", "arg 0 f32[4] " EVIL " 1 2\n"},
+    {"a.json", "{\"" EVIL_JSON "\": \"" EVIL_FILE "\"}"},
+    {"a.txtpb", "name: \"" EVIL_PROTO "\" " EVIL ": 1"},
+    {"a.hlosh", "print " EVIL_FILE "\n" EVIL "\n"},
+    {"b/bundle.json", "{\"schema\": \"hlosh-bundle/1\", \"module\": \"" EVIL_JSON
+                      "\", \"backend\": \"" EVIL_JSON "\", \"" EVIL_JSON "\": 1}"},
+    {"b/SHA256SUMS", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  " EVIL},
+    {"d/module_0001.jit_f.0001." EVIL_FILE ".after_" EVIL_FILE ".before_" EVIL_FILE ".txt", MODULE},
+    {"d/module_0001.jit_f.0002." EVIL_FILE ".after_" EVIL_FILE ".before_" EVIL_FILE ".txt", MODULE},
+};
+
+// Words that the shell quotes in its answer; each with every command below it.
+static const char evil_lines[] =
+    "load \"x" EVIL_FILE ".hlo\"; modules; backend interp; run; report rep; replay rep; list\n"
+    "load \"invalid" EVIL_FILE ".hlo\"; verify; run\n"
+    "load syntax.hlo\nload syntax.mlir\nload d; modules; history; load d/*\nsweep d\nload .\n"
+    "use 1\ninputs a.args\n"
+    "inputs a.json\ninputs p=\"" EVIL_FILE
+    "\"\ntarget a.txtpb\ntarget a.json\nestimate --on=\"" EVIL_FILE "\"\n"
+    "speedup --seconds=0.01 --against=a.json\nsource a.hlosh\nreplay b --changed\nreplay b\n"
+    "save \"s" EVIL_FILE ".hlo\"\nplot -o \"g" EVIL_FILE ".dot\"\nplot --by=\"" EVIL_FILE "\"\n"
+    "values --save=\"v" EVIL_FILE ".npz\"\ntrace \"t" EVIL_FILE ".json\" --seconds=0.01\n"
+    "customcall load \"" EVIL_FILE "\"\nbackend jax \"" EVIL_FILE "\"\nbackend \"" EVIL_FILE "\"\n"
+    "alias zz = \"" EVIL_FILE "\"\nzz\nalias \"" EVIL_FILE "\" = print\nalias\nmark \"" EVIL_FILE
+    "\"\nwhere\nhistory\n"
+    "goto \"" EVIL_FILE "\"\nfind p where \"" EVIL_FILE "\"\npipeline define \"" EVIL_FILE
+    "\" = dce\nbreak \"" EVIL_FILE "\"\n"
+    "assert \"" EVIL_FILE "\"\nset threads \"" EVIL_FILE "\"\nset \"" EVIL_FILE
+    "\"\nhelp \"" EVIL_FILE "\"\nexplain \"" EVIL_FILE "\"\n"
+    "resize \"" EVIL_FILE "\"=3\nfit 1GB \"" EVIL_FILE "\"\nschedule \"" EVIL_FILE
+    "\"\ndump \"" EVIL_FILE "\"\nxla \"" EVIL_FILE "\"\n"
+    "new mine\nparam x f32[4]\ny = \"" EVIL_FILE "\"(x)\nrename x \"" EVIL_FILE
+    "\"\nretype x \"" EVIL_FILE "\"\n"
+    "comp f(a f32[4]) { \"" EVIL_FILE "\" }\nuse 1\n"
+    "backend pjrt ./p-rude.so; compile; run; xla cost; speedup --seconds=0.01; check pjrt interp\n"
+    "backend pjrt ./p-rudeend.so; compile; run; speedup --seconds=0.01; sweep d\n"
+    "backend pjrt \"" EVIL_FILE ".so\"\nbackend pjrt \"./q" EVIL_FILE
+    "-ok.so\"; run; backends; report r2\n"
+    "HloModule " EVIL "\n";
+
+static void copy_plugin(const char *name) {
+  size_t n = 0;
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%.*s/tests/libfake_pjrt.so",
+           (int)(strrchr(at.hlosh, '/') - at.hlosh), at.hlosh);
+  char *p = drv_read(path, &n);
+  snprintf(path, sizeof path, "%s/%s", at.home, name);
+  FILE *f = p ? fopen(path, "we") : NULL;
+  if (!f || fwrite(p, 1, n, f) != n) perror(path), failures++;
+  if (f) fclose(f);
+  hs_free(p);
+}
+
+static void other_inputs(bool color) {
+  static const char *const folders[] = {"b", "d"};
+  for (size_t k = 0; k < HS_COUNT(folders); k++) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/%s", at.home, folders[k]);
+    (void)mkdir(path, 0777);
+  }
+  for (size_t k = 0; k < HS_COUNT(evil_files); k++)
+    put_file(evil_files[k].name, evil_files[k].text);
+  static const char *const plugins[] = {"p-rude.so", "p-rudeend.so", "q" EVIL_FILE "-ok.so"};
+  for (size_t k = 0; k < HS_COUNT(plugins); k++) copy_plugin(plugins[k]);
+  put_file("script", evil_lines);
+  run("script", color);
+  check("other inputs", &at.seen);
+}
+
 int main(int argc, char **argv) {
   (void)argc;
   int rc = tty_open(&at, argv[0]);
@@ -140,9 +230,9 @@ int main(int argc, char **argv) {
     put_file("script", hs_buf_cstr(&script));
     run("script", f == 0);
     check(files[f], &at.seen);
-    if (getenv("HLOSH_SHOW_SEEN")) fwrite(at.seen.p, 1, at.seen.n, stderr);
     hs_buf_free(&script);
   }
+  other_inputs(true);
   tty_close(&at);
   printf("terminal: %s\n", failures ? "failed" : "ok");
   return failures ? 1 : 0;

@@ -109,6 +109,8 @@ int tty_end(tty *t, int ms) {
     }
     if (!open) usleep(5000);
   }
+  // What it wrote last is still there, up to the end or a pause that children of its leave.
+  for (size_t had = SIZE_MAX; had != t->seen.n && (had = t->seen.n, tty_read(t, 50));) continue;
   close(t->master);
   t->child = t->master = -1;
   return status;

@@ -24,6 +24,8 @@
 //   copies         does not take memory that is given away
 //   wraps          tells sizes of memory that have wrapped around
 //   layout         stops the process over a module with fusions
+//   rude, rudeend  its errors, costs and words on standard error hold what a terminal would obey;
+//                  the second one stops the process with them
 //   options        its client is not made; the error says with which options it was to be
 //   gpu            no devices; compiles for a described one, of which it does not know the field
 //                  `unknown_field`, and dumps kernels
@@ -114,6 +116,8 @@ static pj_event *event(void) {
   live++;
   return hs_calloc(1, sizeof(pj_event));
 }
+
+#define RUDE "\033]52;c;x\007\033[8;45m\302\233\233\xE2\x80\xAE\b\r\xFF"
 
 // What XLA prints before one of its checks ends the process.
 static void stop(const char *what) {
@@ -257,6 +261,8 @@ static pj_error *compile(pj_client_compile *a) {
   if (is("hang"))
     for (;;) pause();
   if (is("abort")) stop("pointer_size > 0");
+  if (is("rude")) fputs("E0000 fake.cc:1] " RUDE "\n", stderr);
+  if (is("rudeend")) stop(RUDE);
   if (is("segv")) raise(SIGSEGV);
   pj_executable *made = NULL;
   fake_compile f = {0};
@@ -366,13 +372,14 @@ static pj_error *optimized(pj_optimized *a) {
   return NULL;
 }
 static pj_error *cost(pj_cost *a) {
-  static const pj_named v = {.struct_size = PJ_SIZE(pj_named, n),
-                             .name = "flops",
-                             .name_n = 5,
-                             .type = PJ_FLOAT,
-                             .v.f = 7,
-                             .n = 1};
+  static pj_named v = {.struct_size = PJ_SIZE(pj_named, n),
+                       .name = "flops",
+                       .name_n = 5,
+                       .type = PJ_FLOAT,
+                       .v.f = 7,
+                       .n = 1};
   if (is("unimplemented")) return fail(PJ_UNIMPLEMENTED, "not here");
+  if (is("rude")) v.name = RUDE, v.name_n = strlen(RUDE);
   a->v = &v;
   a->n = 1;
   return NULL;
@@ -554,6 +561,7 @@ static pj_error *compute(const hlo_module *m, u32 n, hlo_literal **args, hlo_lit
 
 static pj_error *execute(pj_execute *a) {
   if (is("runerror")) return fail(PJ_INTERNAL, "the fake plug-in will not run");
+  if (is("rude")) return fail(PJ_INTERNAL, RUDE);
   if (is("runhang"))
     for (;;) pause();
   if (is("runabort")) stop("buffers are ready");
