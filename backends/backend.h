@@ -92,8 +92,9 @@ typedef struct backend_compiled {
   bool kept_code;  // no code was generated: a process before had done that
   u32 nkernels;
   const backend_kernel *kernels;
-  // as allocated; -1: not known
+  // as allocated, for each device; -1: not known
   i64 argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;
+  u32 devices;    // that it runs on, each with memory of its own; 0: one
   u32 fallbacks;  // instructions run by the evaluator
 } backend_compiled;
 

@@ -229,6 +229,7 @@ void prof_memory_print(const prof_memory *p, hs_buf *out) {
     hs_buf_printf(out, "%6u  %-12s %10lld %12lld  %-10s ", k, prof_buffer_kind_text(x->kind),
                   (long long)x->offset, (long long)x->bytes, hs_buf_cstr(&range));
     if (x->output && x->kind != PROF_BUFFER_OUTPUT) hs_buf_puts(out, " [result]");
+    if (!x->output && x->kind == PROF_BUFFER_OUTPUT) hs_buf_puts(out, " [before the result]");
     for (; v < p->nvalues && p->values[v].buffer == k; v++) {
       const prof_buffer_value *y = &p->values[v];
       hs_buf_printf(out, " %s", y->instr);

@@ -22,7 +22,9 @@ typedef struct prof_buffer {
   prof_buffer_kind kind;
   i64 bytes, offset;
   i32 first, last;  // steps at which it is needed, both included
-  bool output;      // holds a result: with kind PARAMETER, a donated argument
+  // holds a result: with kind PARAMETER, a donated argument; with kind OUTPUT it is false of a
+  // temporary in the memory of a result that is made later
+  bool output;
 } prof_buffer;
 
 // A leaf array of an instruction's value, or (scratch) memory that its kernel works in.

@@ -4,7 +4,8 @@
 // caller's memory instead, when that is aligned as the areas are and the bytes are in the order of
 // the shape: arguments are read in place, and results are written where they are wanted. An
 // argument whose storage a result takes over (buffers.c) is the result's from the start: it is
-// copied to where the result is wanted, or is there already, and is updated in place.
+// copied to where the result is wanted, or is there already, and is updated in place. Temporaries
+// that lie in a result go with it.
 //
 // Steps keep the pointers of their values (exec.c), so those to such slots are listed once and set
 // before every run. Only what lies elsewhere after a run is copied out.
@@ -21,7 +22,8 @@ static void list_pointers(cpu_program *p, const cpu_block *b) {
     for (u32 j = 0; j < s->nvals; j++) {
       if (s->vals[j] == CPU_NONE) continue;
       const cpu_slot *slot = &p->slots.v[slot_of(p, s->vals[j])];
-      if (slot->kind == CPU_CONST || (slot->kind == CPU_TEMP && !slot->output)) continue;
+      if (slot->kind == CPU_CONST || (slot->kind == CPU_TEMP && !slot->output && !slot->host))
+        continue;
       cpu_pointer x = {&s->bufs[j], slot_of(p, s->vals[j])};
       hs_vec_push(&p->pointers, x);
     }
@@ -86,6 +88,10 @@ void cpu_bind(cpu_program *p, bool in_place, const void *const *args, void *cons
   for (u32 d = 0; d < p->ndevices; d++) {
     for (u32 k = 0; k < p->nouts; k++) bind_result(p, d, k, in_place, results[d * p->nouts + k]);
     for (u32 k = 0; k < p->nargs; k++) bind_argument(p, d, k, in_place, args[d * p->nargs + k]);
+    for (size_t k = 0; k < p->guests.n; k++) {
+      const cpu_slot *s = &p->slots.v[p->guests.v[k]];
+      p->addr_of[d][p->guests.v[k]] = (char *)p->addr_of[d][s->host - 1] + s->offset;
+    }
   }
   for (size_t k = 0; k < p->pointers.n; k++)
     *p->pointers.v[k].at = p->addr_of[0][p->pointers.v[k].slot];

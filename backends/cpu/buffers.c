@@ -8,10 +8,14 @@
 // 2. A value that could not take its target's slot is moved there at the end of the block. Large
 //    loop state exchanges buffers with its new value instead (double buffering); then both slots
 //    stay reserved for the union of their live ranges.
-// 3. Slots of temporaries get offsets in one arena by a heap simulation (core/analysis/heap.h).
+// 3. Temporaries that are dead before a result is begun lie in that result's memory.
+// 4. Slots of other temporaries get offsets in one arena by a heap simulation
+//    (core/analysis/heap.h).
 //
 // In the per-instruction baseline nothing is shared or computed in place: one buffer per value,
 // freed after its last use.
+#include <stdlib.h>
+
 #include "backends/cpu/cpu.h"
 #include "core/analysis/heap.h"
 
@@ -328,6 +332,93 @@ static size_t aligned(const cpu_program *p, size_t n) {
   return (n + p->align - 1) & ~(p->align - 1);
 }
 
+// ---- guests -------------------------------------------------------------------------------------
+
+// Results at most that take temporaries in, and how many each does; smaller ones stay where they
+// are.
+enum { MOST_HOSTS = 16, MOST_GUESTS = 32, GUEST_LEAST = 1024 };
+
+typedef struct sized {
+  size_t bytes;
+  u32 slot;
+} sized;
+
+static int larger_first(const void *a, const void *b) {
+  const sized *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+  return x->slot < y->slot ? -1 : 1;
+}
+
+typedef struct host {
+  u32 slot, n;
+  u32 guests[MOST_GUESTS];
+} host;
+
+static void mark_exchanged(const cpu_program *p, const cpu_block *b, u8 *marked) {
+  for (size_t k = 0; k < b->moves.n; k++)
+    if (b->moves.v[k].swap)
+      marked[slot_of(p, b->moves.v[k].src)] = marked[slot_of(p, b->moves.v[k].dst)] = 1;
+  for (size_t k = 0; k < b->steps.n; k++)
+    for (u32 j = 0; j < b->steps.v[k].nblocks; j++)
+      mark_exchanged(p, &b->steps.v[k].blocks[j], marked);
+}
+
+// The lowest offset in the host, from `at` on, where no guest that is live meanwhile lies; SIZE_MAX
+// when there is none.
+static size_t room_in(const cpu_program *p, const host *h, const cpu_slot *x, size_t at) {
+  if (at > p->slots.v[h->slot].bytes || x->bytes > p->slots.v[h->slot].bytes - at) return SIZE_MAX;
+  for (u32 k = 0; k < h->n; k++) {
+    const cpu_slot *g = &p->slots.v[h->guests[k]];
+    bool meet = g->start <= x->end && x->start <= g->end;
+    if (meet && g->offset < at + x->bytes && at < g->offset + g->bytes)
+      return room_in(p, h, x, aligned(p, g->offset + g->bytes));
+  }
+  return at;
+}
+
+static bool take_in(cpu_program *p, host *h, u32 slot) {
+  cpu_slot *x = &p->slots.v[slot];
+  if (x->end >= p->slots.v[h->slot].start || h->n == MOST_GUESTS) return false;
+  size_t at = room_in(p, h, x, 0);
+  if (at == SIZE_MAX) return false;
+  x->host = h->slot + 1;
+  x->offset = at;
+  h->guests[h->n++] = slot;
+  hs_vec_push(&p->guests, slot);
+  return true;
+}
+
+// Puts temporaries, the largest first, into results that are begun when their last readers are
+// through. A result in a loop is written again and again, and slots that exchange their memory keep
+// it to themselves.
+static void find_hosts(cpu_program *p) {
+  u32 n = (u32)p->slots.n, nhosts = 0, ntemps = 0;
+  u8 *marked = hs_calloc(n + 1, 1);
+  sized *results = hs_alloc((n + 1) * sizeof *results), *temps = hs_alloc((n + 1) * sizeof *temps);
+  host *h = hs_calloc(MOST_HOSTS, sizeof *h);
+  mark_exchanged(p, &p->entry, marked);
+  for (size_t v = 0; v < p->values.n; v++)
+    if (p->values.v[v].loop && p->slots.v[slot_of(p, (u32)v)].output)
+      marked[slot_of(p, (u32)v)] = 1;
+  for (u32 k = 0; k < n; k++) {
+    const cpu_slot *s = &p->slots.v[k];
+    if (s->kind != CPU_TEMP || s->bytes < GUEST_LEAST || marked[k]) continue;
+    if (s->output) results[nhosts++] = (sized){s->bytes, k};
+    else temps[ntemps++] = (sized){s->bytes, k};
+  }
+  if (nhosts) qsort(results, nhosts, sizeof *results, larger_first);
+  if (ntemps) qsort(temps, ntemps, sizeof *temps, larger_first);
+  nhosts = HS_MIN(nhosts, (u32)MOST_HOSTS);
+  for (u32 k = 0; k < nhosts; k++) h[k].slot = results[k].slot;
+  for (u32 k = 0; k < ntemps; k++)
+    for (u32 j = nhosts; j-- > 0;)  // the smallest that has room leaves larger ones to others
+      if (take_in(p, &h[j], temps[k].slot)) break;
+  hs_free(h);
+  hs_free(temps);
+  hs_free(results);
+  hs_free(marked);
+}
+
 // Offsets of temporaries, and of results behind each other in their own area.
 static hs_status place_slots(cpu_program *p) {
   hs_status st = HS_GOOD;
@@ -335,7 +426,7 @@ static hs_status place_slots(cpu_program *p) {
   hlo_heap_buffer *heap = hs_alloc(sizeof *heap * (p->slots.n + 1));
   for (u32 k = 0; k < p->slots.n && hs_ok(st); k++) {
     cpu_slot *s = &p->slots.v[k];
-    if (s->kind != CPU_TEMP) continue;
+    if (s->kind != CPU_TEMP || s->host) continue;
     if (s->output) {
       s->offset = p->out_bytes;
       st = grow(&p->out_bytes, p->out_bytes + aligned(p, s->bytes), "results");
@@ -347,7 +438,7 @@ static hs_status place_slots(cpu_program *p) {
   if (hs_ok(st)) st = grow(&p->temp_bytes, total, "temporaries");
   p->temp_live_bytes = hlo_heap_live_peak(n, heap, steps, NULL);
   for (u32 k = 0, at = 0; k < p->slots.n && hs_ok(st); k++)
-    if (p->slots.v[k].kind == CPU_TEMP && !p->slots.v[k].output)
+    if (p->slots.v[k].kind == CPU_TEMP && !p->slots.v[k].output && !p->slots.v[k].host)
       p->slots.v[k].offset = heap[at++].offset;
   hs_free(heap);
   return st;
@@ -374,6 +465,7 @@ hs_status cpu_assign(cpu_program *p) {
   plan_block(p, &p->entry, &loop);
   plan_moves(p, &p->entry, 0);
   while (widen_exchanged(p, &p->entry)) {}
+  if (!p->per_instruction && !p->away) find_hosts(p);
   for (u32 k = 0; k < p->nargs; k++) {
     p->arg_offset[k] = p->arg_bytes;
     p->slots.v[p->values.v[p->arg_value[k]].slot].offset = p->arg_bytes;

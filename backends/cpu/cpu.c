@@ -181,6 +181,7 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
   }
   if (r->bad || c->alias_bytes > c->output_bytes) return damaged();
   c->peak_bytes = c->argument_bytes + c->output_bytes - c->alias_bytes + c->temp_bytes;
+  c->devices = wire_get_u32(r);
   c->fallbacks = wire_get_u32(r);
   c->nkernels = wire_get_u32(r);
   if (r->bad || c->nkernels > r->n / (4 * sizeof(i64)))

@@ -130,7 +130,8 @@ typedef struct cpu_slot {
   bool output;          // holds a result: outlives the run
   u32 index;            // CPU_ARG: argument leaf
   const void *data;     // CPU_CONST
-  size_t offset;        // in its area
+  u32 host;             // a result's slot + 1 that it lies in until that is written; 0: none
+  size_t offset;        // in its area, or in its host
 } cpu_slot;
 
 // A step's pointer to a slot.
@@ -186,6 +187,7 @@ typedef struct cpu_program {
   // bind.c: steps' pointers to arguments and results; which of those are dense and row-major; the
   // result that takes over an argument's storage, CPU_NONE
   HS_VEC(cpu_pointer) pointers;
+  HS_VEC(u32) guests;  // slots that lie in others
   bool *arg_in_order, *out_in_order;
   u32 *arg_result;
 } cpu_program;

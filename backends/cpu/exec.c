@@ -128,6 +128,7 @@ i64 cpu_resident_bytes(const cpu_program *p) {
 
 void *cpu_slot_address(const cpu_program *p, const cpu_slot *s, u32 device) {
   if (s->kind == CPU_CONST) return (void *)(uintptr_t)s->data;
+  if (s->host) return (char *)cpu_slot_address(p, &p->slots.v[s->host - 1], device) + s->offset;
   int area = s->kind == CPU_ARG ? AREA_ARGS : s->output ? AREA_OUT : AREA_TEMP;
   return (char *)p->area[area] + device * p->area_stride[area] + s->offset;
 }

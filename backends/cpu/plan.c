@@ -12,7 +12,7 @@
 static prof_buffer_kind kind_of(const cpu_slot *s) {
   if (s->kind == CPU_ARG) return PROF_BUFFER_PARAMETER;
   if (s->kind == CPU_CONST) return PROF_BUFFER_CONSTANT;
-  return s->output ? PROF_BUFFER_OUTPUT : PROF_BUFFER_TEMPORARY;
+  return s->output || s->host ? PROF_BUFFER_OUTPUT : PROF_BUFFER_TEMPORARY;
 }
 
 // Names the steps of a block, and whose scratch a slot is. Positions between those of steps are the
@@ -78,9 +78,10 @@ void cpu_plan_of(const cpu_program *p, prof_memory *out) {
   for (u32 k = 0; k < out->nbuffers; k++) {
     const cpu_slot *s = &p->slots.v[k];
     bool always = s->kind != CPU_TEMP;
+    size_t before = s->host ? p->slots.v[s->host - 1].offset : 0;
     out->buffers[k] = (prof_buffer){.kind = kind_of(s),
                                     .bytes = (i64)s->bytes,
-                                    .offset = (i64)s->offset,
+                                    .offset = (i64)(s->offset + before),
                                     .first = always ? 0 : s->start,
                                     .last = always ? p->npos : s->end,
                                     .output = s->output};

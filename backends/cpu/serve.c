@@ -126,6 +126,7 @@ static void answer(const request *q, const served *s, hs_buf *reply) {
   const i64 sizes[] = {(i64)p->arg_bytes, (i64)(p->out_bytes + p->alias_bytes), (i64)p->alias_bytes,
                        (i64)temp};
   for (size_t k = 0; k < HS_COUNT(sizes); k++) wire_put_i64(reply, sizes[k]);
+  wire_put_u32(reply, p->ndevices);
   wire_put_u32(reply, p->fallbacks);
   wire_put_u32(reply, (u32)p->kernels.n);
   for (size_t k = 0; k < p->kernels.n; k++) {

@@ -209,6 +209,7 @@ static void fill_info(backend_exe *e, const hlo_module *m) {
   c->output_bytes = s->outputs;
   c->alias_bytes = s->alias;
   c->temp_bytes = s->temp;
+  c->devices = e->ndevices;
   // XLA:CPU's peak leaves the temporaries out, so there it is the sum, as for every other backend;
   // XLA:GPU's is a peak.
   c->peak_bytes =

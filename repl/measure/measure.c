@@ -196,6 +196,7 @@ static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const ch
   json_bytes(j, "output_bytes", x->output_bytes);
   json_bytes(j, "alias_bytes", x->alias_bytes);
   json_bytes(j, "temp_bytes", x->temp_bytes);
+  repl_json_int(j, "devices", HS_MAX(x->devices, 1u));
   json_bytes(j, "peak_bytes", x->peak_bytes);
   double faults = subject_used(&x->faults);
   json_ms(j, "cpu_ms", x->cpu_s.n ? 1e3 * subject_used(&x->cpu_s) : -1);

@@ -89,6 +89,7 @@ static hs_status subject_compile(repl_cmd *c, subject *x) {
   x->output_bytes = b->output_bytes;
   x->alias_bytes = b->alias_bytes;
   x->temp_bytes = b->temp_bytes;
+  x->devices = b->devices;
   x->peak_bytes = b->peak_bytes;
   return HS_GOOD;
 }

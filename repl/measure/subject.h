@@ -44,6 +44,7 @@ typedef struct subject {
   double bytes_moved;
   // -1: not known
   i64 compile_peak_bytes, argument_bytes, output_bytes, alias_bytes, temp_bytes, peak_bytes;
+  u32 devices;  // each of which takes so many bytes; 0: one
   hlo_literal *result;
 } subject;
 

@@ -114,6 +114,14 @@ static prof_buffer_kind kind_of(const xla_allocation *a) {
   return a->output || a->live_out ? PROF_BUFFER_OUTPUT : PROF_BUFFER_TEMPORARY;
 }
 
+// Bytes that it adds to those of its kind: temporaries are counted as an area, and one that lies in
+// a result adds nothing.
+static i64 adds(const prof_buffer *b) {
+  return b->kind == PROF_BUFFER_TEMPORARY || (b->kind == PROF_BUFFER_OUTPUT && !b->output)
+             ? 0
+             : b->bytes;
+}
+
 typedef struct sum {
   i64 xla, ours;
   u32 nxla, nours;
@@ -128,8 +136,7 @@ static void kinds_table(repl_cmd *c, const xla_report *x, const prof_memory *p) 
   }
   for (u32 b = 0; b < p->nbuffers; b++) {
     sum *s = &by_kind[p->buffers[b].kind];
-    if (p->buffers[b].kind != PROF_BUFFER_TEMPORARY)
-      s->ours = hs_add_sat_i64(s->ours, p->buffers[b].bytes);
+    s->ours = hs_add_sat_i64(s->ours, adds(&p->buffers[b]));
     s->nours++;
   }
   by_kind[PROF_BUFFER_TEMPORARY].ours = p->temp_bytes;
@@ -243,9 +250,7 @@ static void differences(repl_cmd *c, const xla_report *x, const prof_memory *p, 
 static void usage_table(repl_cmd *c, const xla_report *x, const prof_memory *p, i64 limit) {
   char a[2][32];
   i64 ours = p->temp_bytes;
-  for (u32 b = 0; b < p->nbuffers; b++)
-    if (p->buffers[b].kind != PROF_BUFFER_TEMPORARY)
-      ours = hs_add_sat_i64(ours, p->buffers[b].bytes);
+  for (u32 b = 0; b < p->nbuffers; b++) ours = hs_add_sat_i64(ours, adds(&p->buffers[b]));
   if (!c->doc)
     repl_say(c->out, "XLA %s in %zu allocations; ours %s\n",
              repl_bytes(a[0], (double)x->total_bytes), x->allocations.n,

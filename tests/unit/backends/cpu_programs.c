@@ -2,6 +2,7 @@
 // buffers updated in place, donation, layouts, measuring, custom calls that stand for their
 // operands. And programs in the calling process, in its caller's memory.
 #include "backends/cpu/local.h"
+#include "core/analysis/heap.h"
 #include "tests/unit/backends/cpu.h"
 
 // Loops whose state is updated in place, handed through, exchanged, and read by results.
@@ -517,6 +518,34 @@ static void exchanged_in_callers_memory(void **state) {
   hlo_module_free(m);
 }
 
+#define REVERSED(n, of) " " n " = f32[600] reverse(" of "), dimensions={0}\n"
+#define THREE_TIMES                                                       \
+  "HloModule t\nENTRY e { x = f32[600] parameter(0)\n" REVERSED("a", "x") \
+      REVERSED("b", "a") " ROOT" REVERSED("c", "b") "}"
+
+// The first array is dead before the last result is begun, and lies in its memory, wherever that is.
+static void before_the_result(void **state) {
+  (void)state;
+  static _Alignas(64) float v[3][N + 16];
+  hlo_module *m;
+  agrees(THREE_TIMES);
+  assert_int_equal(temporaries(THREE_TIMES), hlo_heap_align(4 * N));
+  cpu_local *l = compile_here(THREE_TIMES, &m);
+  for (u32 again = 0; again < 4; again++) {
+    float *x = v[again % 2] + (again == 2), *y = v[2] + (again == 1);
+    fill(x, (float)again);
+    const void *args[] = {x};
+    void *results[] = {y};
+    explain(cpu_local_run(l, args, results, NULL));
+    for (u32 k = 0; k < N; k++) {
+      assert_float_equal(x[k], (float)(again + k), 0);
+      assert_float_equal(y[k], (float)(again + N - 1 - k), 0);
+    }
+  }
+  cpu_local_free(l);
+  hlo_module_free(m);
+}
+
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(control_flow),
@@ -534,6 +563,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(unsupported_names_the_opcode),
       cmocka_unit_test(in_callers_memory),
       cmocka_unit_test(exchanged_in_callers_memory),
+      cmocka_unit_test(before_the_result),
   };
   return run_cpu_tests(argc, argv, "cpu_programs", tests, HS_COUNT(tests));
 }
