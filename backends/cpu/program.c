@@ -667,7 +667,6 @@ void cpu_program_free(cpu_program *p) {
   hs_vec_free(&p->loops);
   hs_vec_free(&p->kernels);
   hs_vec_free(&p->pointers);
-  hs_vec_free(&p->guests);
   hs_arena_free(&p->arena);
   hs_free(p);
 }

@@ -523,7 +523,7 @@ static void exchanged_in_callers_memory(void **state) {
   "HloModule t\nENTRY e { x = f32[600] parameter(0)\n" REVERSED("a", "x") \
       REVERSED("b", "a") " ROOT" REVERSED("c", "b") "}"
 
-// The first array is dead before the last result is begun, and lies in its memory, wherever that is.
+// The first array is dead before the last result is begun, and lies in its memory, wherever it is.
 static void before_the_result(void **state) {
   (void)state;
   static _Alignas(64) float v[3][N + 16];
