@@ -19,6 +19,9 @@ grep -q "calling init: .*\($late\)" "$tmp"/debug/* && fail "the shell loads what
 loaded 'set cache off; set sandbox off; load examples/layernorm.hlo; backend cpu; run'
 grep -lq "calling init: .*libLLVM" "$tmp"/debug/* || fail "who generates code?"
 grep -q "calling init: .*\(libdnnl\|liblapacke\|libopenblas\)" "$tmp"/debug/* && fail "a worker loads libraries that it does not call"
+mkdir "$tmp/cache"
+for turn in first second; do loaded 'set cache on; set sandbox off; load examples/layernorm.hlo; backend cpu; run'; done
+grep -q "calling init: .*\($late\)" "$tmp"/debug/* && fail "code that was kept needs LLVM"
 cat >"$tmp/factor.hlo" <<'END'
 HloModule factor
 
