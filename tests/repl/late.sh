@@ -2,7 +2,7 @@
 # Large libraries are loaded by who calls them (repl/late.c): by no shell that only reads a module, by a worker when it
 # generates code, multiplies or factorizes, and LAPACKE finds OpenBLAS's functions.
 # usage: late.sh     environment: B, HLOSH
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 : "${B:=build}" "${HLOSH:=$PWD/$B/hlosh}"
 grep -qs '^FUNCTION' "$B/late.def" || { echo "late: the program is linked against its libraries here ($(head -n 1 "$B/late.def" 2>/dev/null))"; exit 77; }
 tmp=$(mktemp -d) || exit 1
