@@ -85,6 +85,23 @@ hs_status emit_gpu_dump(emit_gpu_unit *, const char *what, hs_buf *out);
 hs_status emit_gpu_ptx(emit_gpu_unit *, hs_buf *out);      // one PTX file of all kernels
 hs_status emit_gpu_asm(emit_gpu_unit *, hs_buf *out);      // the same of an AMD chip: its assembly
 hs_status emit_gpu_bitcode(emit_gpu_unit *, hs_buf *out);  // the module before NVPTX lowering
-void emit_gpu_unit_free(emit_gpu_unit *);                  // NULL is fine
+// Kernels that set the conditions of CUDA's conditional nodes, one thread each; the first parameter
+// is a 64-bit condition. They are a module of their own: PTX, or bitcode for something else than a
+// GPU, which then knows cudaGraphSetConditional(i64 condition, i32 value).
+//   while(condition, pred *p)                          whether *p
+//   either(condition, pred *p, u32 this)               whether branch 0 (*p), 1 (else) is `this`
+//   branch(condition, s32 *p, u32 this, u32 last)      whether branch *p, or the last, is `this`
+//   times(condition, u64 *left, u64 n), again(condition, u64 *left)    n iterations
+enum {
+  EMIT_GPU_WHILE,
+  EMIT_GPU_EITHER,
+  EMIT_GPU_BRANCH,
+  EMIT_GPU_TIMES,
+  EMIT_GPU_AGAIN,
+  EMIT_GPU_CONTROLS
+};
+extern const char *const emit_gpu_controls[EMIT_GPU_CONTROLS];  // their names
+hs_status emit_gpu_control(const emit_gpu_options *, bool bitcode, hs_buf *out);
+void emit_gpu_unit_free(emit_gpu_unit *);  // NULL is fine
 
 #endif

@@ -5,21 +5,19 @@
 // or do something (a step on the host). A loop whose number of iterations its code shows needs no
 // condition. What lies between two such points is a fixed sequence of launches: from its second
 // execution on it is recorded (a CUDA graph) and launched as one. A program that is one such
-// sequence as a whole is one launch.
+// sequence as a whole is one launch. Where the driver has conditional nodes, loops and branches are
+// parts of sequences too (control.c).
 //
 // Loops may exchange buffers (cpu_move.swap): addresses then change from iteration to iteration,
 // and only the program as a whole, which begins with all of them in their places, is recorded.
+// Within a conditional node, whose launches are the same every time, they are copied.
 #include "backends/gpu/gpu.h"
-#include "core/analysis/cost.h"
 
 #include <stdlib.h>
 
 #if HAVE_LLVM
 
-enum {
-  MOST_RECORDED = 1 << 13,  // launches of one segment; the driver's memory for it grows with them
-  LEAST_RECORDED = 2,
-};
+enum { LEAST_RECORDED = 2 };
 
 // ---- addresses ----------------------------------------------------------------------------------
 
@@ -45,7 +43,7 @@ hs_status gpu_copy(gpu_program *g, cuda_ptr to, cuda_ptr from, size_t n) {
 }
 
 // All moves of a block at once: sources that another move overwrites go through temporaries.
-static hs_status run_moves(gpu_program *g, const cpu_moves *m) {
+hs_status gpu_moves_run(gpu_program *g, const cpu_moves *m) {
   const cpu_program *p = g->p;
   for (size_t k = 0; k < m->n; k++)
     if (m->v[k].through_temp)
@@ -54,7 +52,7 @@ static hs_status run_moves(gpu_program *g, const cpu_moves *m) {
   for (size_t k = 0; k < m->n; k++) {
     const cpu_move *x = &m->v[k];
     u32 a = p->values.v[x->src].slot, b = p->values.v[x->dst].slot;
-    if (x->swap) {
+    if (x->swap && !g->depth) {
       cuda_ptr t = g->addr[a];
       g->addr[a] = g->addr[b];
       g->addr[b] = t;
@@ -136,6 +134,7 @@ static hs_status wait(gpu_program *g, const char *what) {
 
 static hs_status run_on_host(gpu_program *g, cpu_step *s) {
   const cuda_driver *d = &g->dev->d;
+  g->round_trips++;
   stage(g, s, s->bufs);
   for (u32 k = 0; k < s->nin; k++) {
     const cpu_value *v = &g->p->values.v[s->vals[k]];
@@ -157,6 +156,7 @@ static hs_status run_on_host(gpu_program *g, cpu_step *s) {
 // A few bytes that the host has to know now.
 static hs_status look_at(gpu_program *g, u32 value, size_t n, const void **out) {
   *out = g->predicate;
+  g->round_trips++;
   GPU_TRY(g->dev, g->dev->d.copy_out(g->predicate, gpu_address(g, value), n, g->dev->stream),
           "reading a condition");
   return wait(g, "waiting for a condition");
@@ -164,27 +164,23 @@ static hs_status look_at(gpu_program *g, u32 value, size_t n, const void **out) 
 
 // ---- steps --------------------------------------------------------------------------------------
 
-static hs_status run_block(gpu_program *g, cpu_block *b);
-
-// Iterations, as far as the code shows them; what a module only says of itself is not believed.
-static i64 trips(const cpu_step *s) { return hlo_trip_count_pattern(s->instr, NULL, NULL, NULL); }
-
 static hs_status run_while(gpu_program *g, cpu_step *s) {
   u32 n = s->nin;
   for (u32 k = 0; k < n; k++)
     if (s->vals[n + k] != CPU_NONE)
       HS_TRY(gpu_copy(g, gpu_address(g, s->vals[n + k]), gpu_address(g, s->vals[k]),
                       bytes_of(g, s->vals[k])));
-  i64 known = trips(s);
+  i64 known = gpu_trips(s);
+  if (g->recording && gpu_loop_is_node(g, s)) return gpu_loop_record(g, s);
   for (i64 k = 0; known < 0 || k < known; k++) {
     if (known < 0) {
       const void *go;
-      HS_TRY(run_block(g, &s->blocks[0]));
+      HS_TRY(gpu_block_run(g, &s->blocks[0]));
       HS_TRY(look_at(g, s->pred, 1, &go));
       if (!*(const u8 *)go) return HS_GOOD;
     }
-    HS_TRY(run_block(g, &s->blocks[1]));
-    HS_TRY(run_moves(g, &s->blocks[1].moves));
+    HS_TRY(gpu_block_run(g, &s->blocks[1]));
+    HS_TRY(gpu_moves_run(g, &s->blocks[1].moves));
   }
   return HS_GOOD;
 }
@@ -192,11 +188,12 @@ static hs_status run_while(gpu_program *g, cpu_step *s) {
 static hs_status run_conditional(gpu_program *g, cpu_step *s) {
   bool two = hlo_operand(s->instr, 0)->shape->dtype == HLO_PRED;
   const void *selector;
+  if (g->recording) return gpu_branches_record(g, s);
   HS_TRY(look_at(g, s->pred, two ? 1 : sizeof(i32), &selector));
   i64 k = two ? !*(const u8 *)selector : *(const i32 *)selector;
   if (k < 0 || k >= (i64)s->nblocks) k = (i64)s->nblocks - 1;
-  HS_TRY(run_block(g, &s->blocks[k]));
-  return run_moves(g, &s->blocks[k].moves);
+  HS_TRY(gpu_block_run(g, &s->blocks[k]));
+  return gpu_moves_run(g, &s->blocks[k].moves);
 }
 
 static hs_status run_step(gpu_program *g, cpu_step *s) {
@@ -212,37 +209,12 @@ static hs_status run_step(gpu_program *g, cpu_step *s) {
 
 // ---- recorded segments --------------------------------------------------------------------------
 
-// Launches of a step that is a fixed sequence of them; -1 when it is not, or when they are many.
-static i64 fixed_launches(const gpu_program *g, const cpu_step *s);
-
-static i64 fixed_block(const gpu_program *g, const cpu_block *b) {
-  i64 n = (i64)b->moves.n;
-  for (size_t k = 0; k < b->steps.n; k++) {
-    i64 m = fixed_launches(g, &b->steps.v[k]);
-    if (m < 0 || n + m > MOST_RECORDED) return -1;
-    n += m;
-  }
-  return n;
-}
-
-static i64 fixed_launches(const gpu_program *g, const cpu_step *s) {
-  if (s->kind == CPU_STEP_COND) return -1;
-  if (s->kind != CPU_STEP_WHILE)
-    return s->device && gpu_call_recorded(g->kernels[s->kernel_index].call)
-               ? (i64)((const emit_gpu_kernel *)s->device)->nbefore + 1 + (i64)s->kernel->nupdates +
-                     (s->kernel->finish_chunks > 0)
-               : -1;
-  i64 n = trips(s), body = n < 0 ? -1 : fixed_block(g, &s->blocks[1]);
-  if (body < 0 || (n > 0 && body > MOST_RECORDED / n)) return -1;
-  return (i64)s->nin + n * body;
-}
-
 static void find_segments(gpu_program *g, const cpu_block *b) {
   for (size_t k = 0; k < b->steps.n;) {
     i64 total = 0, m;
     u32 n = 0;
-    while (k + n < b->steps.n && (m = fixed_launches(g, &b->steps.v[k + n])) >= 0 &&
-           total + m <= MOST_RECORDED)
+    while (k + n < b->steps.n && (m = gpu_fixed_launches(g, &b->steps.v[k + n])) >= 0 &&
+           total + m <= GPU_MOST_RECORDED)
       total += m, n++;
     if (total >= LEAST_RECORDED) g->segments[b->steps.v[k].pos].n = n;
     for (size_t j = k; j < k + HS_MAX(n, 1u); j++)
@@ -252,23 +224,63 @@ static void find_segments(gpu_program *g, const cpu_block *b) {
   }
 }
 
+static void free_segment(gpu_program *g, gpu_segment *x) {
+  if (x->exec) (void)g->dev->d.graph_exec_free(x->exec);
+  *x = (gpu_segment){0};
+}
+
+void gpu_segments_free(gpu_program *g) {
+  for (i32 k = 0; g->segments && k < g->p->npos; k++) free_segment(g, &g->segments[k]);
+  free_segment(g, &g->whole);
+}
+
+// What can be recorded: anew, when it is known that the driver does less than it seemed to.
+static void plan(gpu_program *g) {
+  gpu_segments_free(g);
+  if (gpu_fixed_block(g, &g->p->entry) >= LEAST_RECORDED) {
+    g->whole.n = 1;
+  } else if (!g->p->swaps) {
+    if (!g->segments) g->segments = HS_NEW_ARRAY(&g->arena, gpu_segment, (u32)g->p->npos + 1);
+    find_segments(g, &g->p->entry);
+  }
+  gpu_control_count(g);
+}
+
 typedef hs_status enqueue_fn(gpu_program *, void *arg);
 
+// From here on without conditional nodes.
+static void without_nodes(gpu_program *g, const char *why) {
+  if (!g->why_host) g->why_host = hs_strdup(why);
+  plan(g);
+}
+
 // Records what fn enqueues. A driver that cannot do it is not asked again: then x->exec stays NULL.
+// One that refuses conditional nodes is asked without them, at the next execution.
 static hs_status record(gpu_program *g, gpu_segment *x, enqueue_fn *fn, void *arg) {
   const cuda_driver *d = &g->dev->d;
   cuda_graph *graph = NULL;
+  cuda_result made = CUDA_OK;
   x->tried = true;
-  if (d->capture_begin(g->dev->stream, CUDA_CAPTURE_THREAD_LOCAL) != CUDA_OK) return HS_GOOD;
+  if (d->capture_begin(g->dev->stream, CUDA_CAPTURE_THREAD_LOCAL) != CUDA_OK) {
+    without_nodes(g, "the driver records no launch sequences");
+    g->whole.tried = x->tried = true;
+    return HS_GOOD;
+  }
+  bool had_nodes = !g->why_host;
   g->recording = true;
+  g->nodes = 0;
   hs_status st = fn(g, arg);
   g->recording = false;
   cuda_result r = d->capture_end(g->dev->stream, &graph);
-  if (hs_ok(st) && r == CUDA_OK && graph) r = d->graph_make(&x->exec, graph, 0);
-  if (r != CUDA_OK) x->exec = NULL;
+  if (hs_ok(st) && r == CUDA_OK && graph) made = d->graph_make(&x->exec, graph, 0);
+  if (r != CUDA_OK || made != CUDA_OK) x->exec = NULL;
   if (graph) (void)d->graph_free(graph);
-  if (cuda_sticky(r)) g->dev->failed = true;
-  return st;
+  if (cuda_sticky(r) || cuda_sticky(made)) g->dev->failed = true;
+  bool refused = had_nodes && (g->why_host || (made != CUDA_OK && g->nodes));
+  if (!refused || g->dev->failed) return st;
+  hs_status_drop(st);
+  without_nodes(g, "the driver makes no launch sequence with conditional nodes in it");
+  return HS_GOOD;
 }
 
 static bool can_record(const gpu_program *g) {
@@ -301,7 +313,7 @@ static hs_status enqueue_steps(gpu_program *g, void *arg) {
   return HS_GOOD;
 }
 
-static hs_status run_block(gpu_program *g, cpu_block *b) {
+hs_status gpu_block_run(gpu_program *g, cpu_block *b) {
   for (size_t k = 0; k < b->steps.n;) {
     cpu_step *s = &b->steps.v[k];
     gpu_segment *x = g->segments ? &g->segments[s->pos] : NULL;
@@ -341,23 +353,20 @@ hs_status gpu_exec_prepare(gpu_program *g) {
   GPU_TRY(g->dev, g->dev->d.event_new(&g->from, CUDA_EVENT_DEFAULT), "making an event");
   GPU_TRY(g->dev, g->dev->d.event_new(&g->to, CUDA_EVENT_DEFAULT), "making an event");
   reset_addresses(g);
-  if (fixed_block(g, &g->p->entry) >= LEAST_RECORDED) g->whole.n = 1;
-  else if (!g->p->swaps) {
-    g->segments = HS_NEW_ARRAY(&g->arena, gpu_segment, (u32)g->p->npos + 1);
-    find_segments(g, &g->p->entry);
-  }
+  HS_TRY(gpu_control_prepare(g));
+  plan(g);
   return HS_GOOD;
 }
 
 static hs_status enqueue_all(gpu_program *g, void *arg) {
   (void)arg;
-  HS_TRY(run_block(g, &g->p->entry));
-  return run_moves(g, &g->p->entry.moves);
+  HS_TRY(gpu_block_run(g, &g->p->entry));
+  return gpu_moves_run(g, &g->p->entry.moves);
 }
 
 hs_status gpu_exec_run(gpu_program *g) {
   bool done = false;
-  g->launches = g->graph_launches = 0;
+  g->launches = g->graph_launches = g->round_trips = 0;
   // results of a recorded run lie where that run left them
   if (!g->whole.exec || !can_record(g)) reset_addresses(g);
   HS_TRY(launch_segment(g, &g->whole, enqueue_all, NULL, &done));

@@ -10,6 +10,7 @@
 //   library.h  steps that NVIDIA's libraries compute: product.c, epilogue.c, blas.c, window.c,
 //              fourier.c, factor.c, triangular.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
+//   control.c  loops and branches as conditional nodes of recorded sequences
 //   record.c   times of single kernels
 //   power.c    what runs take from the device, by NVML
 //   serve.c    the request handlers
@@ -31,6 +32,7 @@
 #define GPU_ALIGN ((size_t)256)  // of every buffer in device memory
 
 typedef struct gpu_library gpu_library;
+typedef struct gpu_control gpu_control;
 typedef struct gpu_call gpu_call;
 enum { GPU_CUBLASLT, GPU_CUFFT, GPU_CUSOLVER, GPU_CUBLAS, GPU_CUDNN, GPU_LIBRARIES };
 
@@ -50,6 +52,7 @@ typedef struct gpu_device {
   bool failed;                // by an error that the process does not survive
   // each of them, or why it cannot be used; NULL: nobody asked yet
   gpu_library *library[GPU_LIBRARIES];
+  gpu_control *control;
 } gpu_device;
 // The subject of the error that the process has another device open: a new process has not.
 #define GPU_OTHER_DRIVER "another driver"
@@ -107,9 +110,15 @@ typedef struct gpu_program {
   gpu_segment whole;      // all steps and moves
   cuda_event *from, *to;  // around a run
   u64 runs;
-  bool recording;      // of a segment, now
-  gpu_probes *probes;  // while kernels are timed
-  u64 launches;        // of kernels and copies on the device, in the last run
+  bool recording;  // of a segment, now
+  // loops and branches: of conditional nodes, now: how deep, and how many in what is recorded
+  u32 depth, nodes;
+  cuda_ptr counters;       // of loops, by depth
+  u32 on_device, by_host;  // how many
+  char *why_host;          // what a driver lacks or refused; NULL: nothing
+  u64 round_trips;         // of the host, for conditions and for what it computes, in the last run
+  gpu_probes *probes;      // while kernels are timed
+  u64 launches;            // of kernels and copies on the device, in the last run
   u64 graph_launches;
 } gpu_program;
 
@@ -122,6 +131,8 @@ typedef struct gpu_options {
   backend_libraries libraries;
 } gpu_options;
 // Lowers, compiles and, if asked to, loads. The module outlives it. E_UNSUPPORTED, E_DEVICE, ...
+// Loads code (PTX, or bitcode where the device is made of the emulator), which is freed.
+hs_status gpu_code_load(gpu_device *, hs_buf *code, const char *what, cuda_module **out);
 hs_status gpu_program_new(const hlo_module *, const cpu_lower_options *, const gpu_options *,
                           gpu_program **out);
 void gpu_program_free(gpu_program *);  // NULL is fine
@@ -149,7 +160,36 @@ const char *gpu_call_text(const gpu_call *);           // "cuBLASLt algo 21", of
 void gpu_library_dump(const gpu_program *, hs_buf *);  // for `dump schedule`
 void gpu_library_close(gpu_program *, bool lost);      // calls and helpers; lost: with the device
 
+// ---- control.c ----------------------------------------------------------------------------------
+enum {
+  GPU_MOST_RECORDED = 1 << 13,  // launches of one sequence; the driver's memory grows with them
+  GPU_MOST_DEPTH = 6,           // of conditional nodes in each other
+};
+// Whether some of the program's steps are loops or branches.
+bool gpu_control_is_in(const cpu_program *);
+// Gets ready what conditional nodes need; without it the program says why (why_host).
+hs_status gpu_control_prepare(gpu_program *);
+// Launches of a step, of a block and its moves, as part of a sequence; -1: it cannot be part of
+// one.
+i64 gpu_fixed_launches(const gpu_program *, const cpu_step *);
+i64 gpu_fixed_block(const gpu_program *, const cpu_block *);
+// Iterations, as far as the code shows them; what a module only says of itself is not believed.
+i64 gpu_trips(const cpu_step *);
+// While a sequence is recorded: whether the loop is one node instead of its iterations.
+bool gpu_loop_is_node(const gpu_program *, const cpu_step *);
+// Records it, on what its initial values were copied to. An error that leaves why_host set means
+// that the sequence cannot be recorded in this way.
+hs_status gpu_loop_record(gpu_program *, cpu_step *);
+hs_status gpu_branches_record(gpu_program *, cpu_step *);
+// How many loops and branches are on the device, how many the host drives.
+void gpu_control_count(gpu_program *);
+// "; the host drives loops: ..." for who times kernels; "" without any.
+void gpu_control_note(const gpu_program *, char *out, size_t n);
+
 // ---- exec.c -------------------------------------------------------------------------------------
+hs_status gpu_block_run(gpu_program *, cpu_block *);
+hs_status gpu_moves_run(gpu_program *, const cpu_moves *);
+void gpu_segments_free(gpu_program *);
 // Looks for parts that can be recorded, and makes room for steps on the host.
 hs_status gpu_exec_prepare(gpu_program *);
 // Enqueues one execution; where the host has to know or do something, waits for that. Arguments are

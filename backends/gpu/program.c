@@ -59,38 +59,38 @@ const char *gpu_step_kind(const gpu_program *g, const cpu_step *s) {
 
 // ---- loading ------------------------------------------------------------------------------------
 
-static hs_status image_of(gpu_program *g, hs_buf *image) {
-  if (!g->dev->bitcode) {
-    HS_TRY(emit_gpu_ptx(g->unit, image));
-    hs_buf_putc(image, '\0');
-    return HS_GOOD;
+// What a driver takes: text that ends, or what the emulator calls an image.
+static void image_of(const gpu_device *dev, const hs_buf *code, hs_buf *image) {
+  u64 n = code->n;
+  if (dev->bitcode) {
+    hs_buf_puts(image, EMU_IMAGE);
+    hs_buf_put(image, (const char *)&n, sizeof n);
   }
-  hs_buf code = {0};
-  hs_status s = emit_gpu_bitcode(g->unit, &code);
-  u64 n = code.n;
-  hs_buf_puts(image, EMU_IMAGE);
-  hs_buf_put(image, (const char *)&n, sizeof n);
-  hs_buf_put(image, code.p ? code.p : "", code.n);
-  hs_buf_free(&code);
-  return s;
+  hs_buf_put(image, code->p ? code->p : "", code->n);
+  if (!dev->bitcode) hs_buf_putc(image, '\0');
 }
 
-static hs_status load_module(gpu_program *g) {
+hs_status gpu_code_load(gpu_device *dev, hs_buf *code, const char *what, cuda_module **out) {
   enum { LOG = 16 << 10 };
-  gpu_device *dev = g->dev;
   hs_buf image = {0};
-  HS_TRY(image_of(g, &image));
+  image_of(dev, code, &image);
+  hs_buf_free(code);
   char *log = hs_calloc(LOG, 1);
   int options[] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES};
   void *values[] = {log, (void *)(uintptr_t)LOG};
-  worker_doing = "loading the kernels";
-  hs_status s = gpu_check(dev, dev->d.module_load(&g->module, image.p, 2, options, values),
-                          "loading the kernels");
+  hs_status s = gpu_check(dev, dev->d.module_load(out, image.p, 2, options, values), what);
   log[LOG - 1] = 0;
   if (!hs_ok(s) && *log) s = hs_with_note(s, "%s", log);
   hs_free(log);
   hs_buf_free(&image);
   return s;
+}
+
+static hs_status load_module(gpu_program *g) {
+  hs_buf code = {0};
+  HS_TRY(g->dev->bitcode ? emit_gpu_bitcode(g->unit, &code) : emit_gpu_ptx(g->unit, &code));
+  worker_doing = "loading the kernels";
+  return gpu_code_load(g->dev, &code, worker_doing, &g->module);
 }
 
 static hs_status find_function(gpu_program *g, const char *name, const char *suffix,
@@ -134,10 +134,13 @@ static hs_status allocate(gpu_program *g) {
   g->args_at = n;
   g->out_at = g->args_at + aligned(p->arg_bytes);
   g->temp_at = g->out_at + aligned(p->out_bytes);
-  g->memory_bytes = HS_MAX(g->temp_at + aligned(p->temp_bytes), GPU_ALIGN);
+  size_t counters_at = g->temp_at + aligned(p->temp_bytes);
+  g->memory_bytes = HS_MAX(counters_at, GPU_ALIGN);
+  if (gpu_control_is_in(p)) g->memory_bytes = counters_at + GPU_ALIGN;
   hs_status s =
       gpu_check(g->dev, g->dev->d.alloc(&g->memory, g->memory_bytes), "memory for the program");
   if (!hs_ok(s)) return hs_with_note(s, "it needs %zu bytes on the device", g->memory_bytes);
+  g->counters = g->memory + counters_at;
   g->addr = HS_NEW_ARRAY(&g->arena, cuda_ptr, p->slots.n + 1);
   size_t at = 0;
   for (size_t k = 0; k < p->slots.n; k++) {
@@ -194,16 +197,11 @@ hs_status gpu_program_new(const hlo_module *m, const cpu_lower_options *lower, c
   return s;
 }
 
-static void free_segment(gpu_program *g, gpu_segment *x) {
-  if (x->exec) g->dev->d.graph_exec_free(x->exec);
-}
-
 // Of a device that is lost nothing can be freed: that goes with the process.
 static void unload(gpu_program *g) {
   const cuda_driver *d = &g->dev->d;
   (void)d->stream_wait(g->dev->stream);
-  for (i32 k = 0; g->segments && k < g->p->npos; k++) free_segment(g, &g->segments[k]);
-  free_segment(g, &g->whole);
+  gpu_segments_free(g);
   if (g->memory) (void)d->free(g->memory);
   if (g->host) (void)d->host_free(g->host);
   if (g->predicate) (void)d->host_free(g->predicate);
@@ -220,6 +218,7 @@ void gpu_program_free(gpu_program *g) {
   emit_gpu_unit_free(g->unit);
   gpu_library_close(g, lost);
   free(g->scratch);  // of posix_memalign
+  hs_free(g->why_host);
   hs_arena_free(&g->arena);
   hs_free(g);
 }

@@ -237,6 +237,8 @@ hs_status gpu_record(gpu_program *g, double seconds, serve_once *once, void *arg
   g->probes = &x;
   hs_status s = n ? record_runs(g, seconds, once, arg, &run_ms, &ms) : HS_GOOD;
   g->probes = NULL;
+  size_t said = strlen(r->how);
+  gpu_control_note(g, r->how + said, sizeof r->how - said);
   if (x.trace) cupti_trace_end(x.trace);
   for (u32 k = 0; k < x.made && !g->dev->failed; k++) {
     (void)g->dev->d.event_free(x.waiting[k].from);

@@ -94,6 +94,16 @@ static void dump_segments(const gpu_program *g, hs_buf *out) {
   for (i32 k = 0; g->segments && k < g->p->npos; k++) n += g->segments[k].n > 0;
   if (g->whole.n) hs_buf_puts(out, "recorded as one launch sequence\n");
   else hs_buf_printf(out, "%u recorded launch sequences\n", n);
+  if (g->on_device || g->by_host) {
+    hs_buf_printf(out, "loops and branches: %u on the device, %u driven by the host", g->on_device,
+                  g->by_host);
+    if (g->by_host)
+      hs_buf_printf(out, " (%s)",
+                    g->why_host ? g->why_host
+                                : "the host computes in them, or buffers change places");
+    hs_buf_printf(out, "\nround trips of the host in the last run: %llu\n",
+                  (unsigned long long)g->round_trips);
+  }
   gpu_library_dump(g, out);
 }
 

@@ -221,6 +221,52 @@ _Static_assert(sizeof(cudnnBackendDescriptor_t) == sizeof(dnn_desc *) &&
                "descriptors are pointers, enumerations are ints");
 #endif
 
+// ---- the driver's conditional nodes -------------------------------------------------------------
+#include <cuda.h>
+
+#include "backends/gpu/cuda/cuda_api.h"
+
+_Static_assert(sizeof(cuda_node) == sizeof(CUgraphNodeParams) &&
+                   offsetof(cuda_node, conditional) == offsetof(CUgraphNodeParams, conditional) &&
+                   sizeof(((cuda_node *)0)->conditional) == sizeof(CUDA_CONDITIONAL_NODE_PARAMS),
+               "nodes are as large");
+#define SAME_MEMBER(ours, theirs)                                     \
+  _Static_assert(offsetof(cuda_node, conditional.ours) ==             \
+                     offsetof(CUgraphNodeParams, conditional.theirs), \
+                 "cuda_node is laid out otherwise")
+SAME_MEMBER(condition, handle);
+SAME_MEMBER(kind, type);
+SAME_MEMBER(nbodies, size);
+SAME_MEMBER(bodies, phGraph_out);
+SAME_MEMBER(context, ctx);
+_Static_assert((int)CU_GRAPH_NODE_TYPE_CONDITIONAL == CUDA_NODE_CONDITIONAL &&
+                   (int)CU_GRAPH_COND_TYPE_IF == CUDA_NODE_IF &&
+                   (int)CU_GRAPH_COND_TYPE_WHILE == CUDA_NODE_WHILE &&
+                   (int)CU_STREAM_CAPTURE_STATUS_ACTIVE == CUDA_CAPTURE_ACTIVE &&
+                   (int)CU_STREAM_SET_CAPTURE_DEPENDENCIES == CUDA_CAPTURE_SET_AFTER,
+               "numbers of conditional nodes");
+// In CUDA 13 the plain names are those of the versions that cuda.def asks for.
+static inline void condition_arguments(void) {
+  CUresult (*info)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **,
+                   const CUgraphEdgeData **, size_t *) = cuStreamGetCaptureInfo;
+  CUresult (*after)(CUstream, CUgraphNode *, const CUgraphEdgeData *, size_t, unsigned) =
+      cuStreamUpdateCaptureDependencies;
+  CUresult (*into)(CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t,
+                   CUstreamCaptureMode) = cuStreamBeginCaptureToGraph;
+  CUresult (*add)(CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t,
+                  CUgraphNodeParams *) = cuGraphAddNode;
+  CUresult (*condition)(CUgraphConditionalHandle *, CUgraph, CUcontext, unsigned, unsigned) =
+      cuGraphConditionalHandleCreate;
+  (void)info, (void)after, (void)into, (void)add, (void)condition;
+}
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+_Static_assert(sizeof TEXT(cuGraphAddNode) == sizeof "cuGraphAddNode_v2" &&
+                   sizeof TEXT(cuStreamGetCaptureInfo) == sizeof "cuStreamGetCaptureInfo_v3" &&
+                   sizeof TEXT(cuStreamUpdateCaptureDependencies) ==
+                       sizeof "cuStreamUpdateCaptureDependencies_v2",
+               "the versions that the headers mean are those that are asked for");
+
 // ---- NVML ---------------------------------------------------------------------------------------
 #if __has_include(<nvml.h>)
 #include <nvml.h>

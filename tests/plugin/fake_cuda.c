@@ -13,6 +13,8 @@
 //   sticky    N launches succeed, then every call fails
 //   hang      waiting never ends
 //   nograph   streams are not captured
+//   older     says API 12.2, which has no conditional nodes
+//   nonode    the Nth of the calls that make conditional nodes fails
 //   missing   has no cuLaunchKernel: neither exported nor found by cuGetProcAddress
 // In all of them a context that goes while something of it is left stops the process, so every test
 // that releases its context also tests for leaks.
@@ -61,7 +63,9 @@ __attribute__((constructor)) static void loaded(void) {
   emu_behaviour b = {.asynchronous = true,
                      .leaked = leaked,
                      .late = IS("late"),
-                     .version = IS("old") ? 11020 : 0,
+                     .version = IS("old")     ? 11020
+                                : IS("older") ? 12020
+                                              : 0,
                      .no_device = IS("nodevice"),
                      .hangs = IS("hang"),
                      .no_capture = IS("nograph")};
@@ -70,6 +74,7 @@ __attribute__((constructor)) static void loaded(void) {
     b.memory_bytes = number ? 0 : 1;
   }
   if (IS("sticky")) b.launches = number;
+  if (IS("nonode")) b.conditions = number;
   // The test renames the exported one in its copy of this file, and must not find the name here.
   static char missing[20];
   (void)snprintf(missing, sizeof missing, "cuLaunch%s", "Kernel");

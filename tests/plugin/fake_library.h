@@ -27,11 +27,12 @@ static inline bool is_captured(cuda_stream *s) {
   return ask(s, &status) != CUDA_OK || status != 0;
 }
 
-// Has fn called when the stream comes to it; part of what is recorded.
+// Has fn called when the stream comes to it, as a kernel of the library would be launched; part of
+// what is recorded.
 static inline bool enqueue(cuda_stream *s, cuda_host_fn *fn, void *arg) {
-  cuda_result (*later)(cuda_stream *, cuda_host_fn *, void *);
-  *(void **)(void *)&later = emu_api_symbol("cuLaunchHostFunc");
-  return later(s, fn, arg) == CUDA_OK;
+  API_CALL_ANY();
+  api_op op = {.kind = OP_HOST, .host = fn, .arg = arg, .of_library = true};
+  return api_submit(s, op) == CUDA_OK;
 }
 
 #endif

@@ -45,7 +45,7 @@ static const gpu_target *target_of(const emit_gpu_options *o) {
   return o->chip ? &gpu_amdgcn : &gpu_nvptx;
 }
 
-static hs_status target_machine(const void *options, LLVMTargetMachineRef *out) {
+hs_status gpu_module_target(const void *options, LLVMTargetMachineRef *out) {
   const emit_gpu_options *o = options;
   (void)pthread_once(&once, init);
   LLVMTargetRef t;
@@ -77,7 +77,7 @@ hs_status gpu_module_check(const emit_gpu_options *o) {
     return hs_fail(HS_E_UNSUPPORTED, "sm_%u needs LLVM %u, this is LLVM %d", o->sm, since,
                    HLOSH_LLVM_MAJOR);
   emit_llvm c;
-  hs_status s = emit_llvm_open(&c, target_machine, o);
+  hs_status s = emit_llvm_open(&c, gpu_module_target, o);
   emit_llvm_close(&c);
   return s;
 }
@@ -143,7 +143,8 @@ hs_status gpu_module_ptx(const emit_gpu_options *o, u32 n, gpu_body *const *bodi
       o->chip ? HS_MAX(n, 1) : HS_MAX(HS_MIN(KERNELS_PER_MODULE, (n + threads - 1) / threads), 1);
   u32 nmodules = HS_MAX((n + j.per - 1) / j.per, 1);  // without kernels: a header
   j.texts = hs_calloc(nmodules, sizeof *j.texts);
-  hs_status s = emit_llvm_run(&(emit_llvm_work){nmodules, target_machine, o, text_of, &j}, threads);
+  hs_status s =
+      emit_llvm_run(&(emit_llvm_work){nmodules, gpu_module_target, o, text_of, &j}, threads);
   for (u32 k = 0; k < nmodules; k++) {
     const char *text = hs_buf_cstr(&j.texts[k]);
     if (hs_ok(s)) hs_buf_puts(out, k ? behind_header(text) : text);
@@ -157,7 +158,7 @@ hs_status gpu_module_ir(const emit_gpu_options *o, u32 n, gpu_body *const *bodie
                         hs_buf *out) {
   emit_llvm c;
   LLVMModuleRef m = NULL;
-  hs_status s = emit_llvm_open(&c, target_machine, o);
+  hs_status s = emit_llvm_open(&c, gpu_module_target, o);
   if (hs_ok(s)) s = build(&c, o, n, bodies, &m);
   if (m && bitcode) {
     LLVMMemoryBufferRef b = LLVMWriteBitcodeToMemoryBuffer(m);

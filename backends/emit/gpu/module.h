@@ -4,6 +4,7 @@
 
 #include "backends/emit/gpu.h"
 #include "backends/emit/gpu/plan.h"
+#include "backends/emit/llvm/modules.h"
 #include "backends/emit/unit.h"
 
 // One distinct function; kernels that share it point here.
@@ -17,6 +18,8 @@ typedef struct gpu_body {
   hs_buf key;
 } gpu_body;
 
+// The target machine of emit_gpu_options.
+hs_status gpu_module_target(const void *options, LLVMTargetMachineRef *out);
 // Whether this LLVM generates code for the compute capability.
 hs_status gpu_module_check(const emit_gpu_options *);
 // The PTX of all bodies, made on up to `threads` threads, as one file; sets their shared_bytes.

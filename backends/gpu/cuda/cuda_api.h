@@ -99,6 +99,31 @@ enum {
   CUDA_PROC_ADDRESS_TOO_NEW = 2,
 };
 
+// A node to be added to a graph (CUgraphNodeParams): of its kinds we add conditional ones. The
+// driver gives back the graphs of its bodies, which are the node's.
+enum {
+  CUDA_NODE_CONDITIONAL = 13,
+  CUDA_NODE_IF = 0,
+  CUDA_NODE_WHILE = 1,
+  CUDA_CAPTURE_ACTIVE = 1,     // cuStreamGetCaptureInfo
+  CUDA_CAPTURE_SET_AFTER = 1,  // cuStreamUpdateCaptureDependencies: these nodes, and no others
+  CUDA_CONDITIONS_SINCE = 12040,
+};
+typedef struct cuda_node {
+  int type, reserved0[3];
+  union {
+    i64 room[29];
+    struct {
+      u64 condition;
+      int kind;
+      unsigned nbodies;
+      cuda_graph **bodies;
+      cuda_context *context;
+    } conditional;
+  };
+  i64 reserved1;
+} cuda_node;
+
 // A pointer to each function that cuda.def names; NULL for an optional one that is not there.
 typedef struct cuda_driver {
 #define CUDA_FN(field, symbol, base, version, need, args) cuda_result(*field) args;

@@ -24,7 +24,7 @@ cuda_result api_enter(bool started) {
 void emu_api_behave(const emu_behaviour *b) {
   API_CALL_ANY();
   api.how = *b;
-  api.allocations = api.launches = 0;
+  api.allocations = api.launches = api.condition_calls = 0;
 }
 
 void emu_api_observe(const emu_observer *o) {
@@ -257,6 +257,7 @@ cuda_result emu_cuDevicePrimaryCtxRetain(cuda_context **context, cuda_device dev
     api.context = api_new(API_CONTEXT, sizeof *api.context);
     api.main = api_new(API_STREAM, sizeof *api.main);
     api.device = emu_device_new();
+    emu_device_conditions(api.device, api_condition_set, NULL);
   }
   api.retained++;
   *context = api.context;
@@ -301,6 +302,7 @@ cuda_result emu_cuDevicePrimaryCtxRelease_v2(cuda_device device) {
   const char *left = api_leaks(&text);
   if (left && api.how.leaked && api.broken == CUDA_OK) api.how.leaked(left);
   hs_buf_free(&text);
+  api_conditions_disown();
   // Objects may name each other while their work is dropped: all are freed at the end.
   for (api_object *o = api.objects, *next; o; o = next) {
     next = o->next;
@@ -313,6 +315,7 @@ cuda_result emu_cuDevicePrimaryCtxRelease_v2(cuda_device device) {
   api.device = NULL;
   api.context = NULL;
   api.main = NULL;
+  hs_vec_free(&api.conditions);
   api.captures = api.blocking_captures = 0;
   api.broken = CUDA_OK;
   hs_free(api.why);

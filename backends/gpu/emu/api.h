@@ -30,6 +30,7 @@ typedef struct emu_behaviour {
   bool asynchronous;                 // a fault shows at the next call, not at the launch
   bool hangs;                        // waiting never ends
   bool no_capture;                   // streams are not captured
+  u32 conditions;                    // calls for conditional nodes that succeed, and one; 0: all
   u32 allocations;                   // that succeed, after which memory is out; 0: all
   u32 launches;                      // that succeed, after which every call fails; 0: all
   u64 memory_bytes;                  // of the device; 0: as much as this process may have

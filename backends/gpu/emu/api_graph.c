@@ -39,6 +39,13 @@ cuda_result emu_cuStreamIsCapturing(cuda_stream *stream, int *status) {
   return CUDA_OK;
 }
 
+cuda_result api_captured(cuda_stream *s, api_op op) {
+  // In a driver this work would run beside the node that was added.
+  if (s->capture->apart) s->capture->broken = true;
+  hs_vec_push(&s->capture->ops, op);
+  return s->capture->apart ? CUDA_INVALID_VALUE : CUDA_OK;
+}
+
 static void free_graph(cuda_graph *g) {
   api_ops_drop(&g->ops);
   api_gone(g);
@@ -62,8 +69,9 @@ cuda_result emu_cuStreamEndCapture(cuda_stream *stream, cuda_graph **graph) {
       ((cuda_event *)(void *)o)->capture = NULL;
   }
   *graph = g->broken ? NULL : g;
+  g->open = false;
   if (!g->broken) return CUDA_OK;
-  free_graph(g);
+  if (!g->is_body) free_graph(g);
   return CUDA_CAPTURE_INVALIDATED;
 }
 
@@ -81,6 +89,7 @@ cuda_result emu_cuGraphInstantiateWithFlags(cuda_graph_exec **exec, cuda_graph *
   API_CALL();
   if (!exec || flags > 15) return CUDA_INVALID_VALUE;
   if (!api_is(graph, API_GRAPH)) return CUDA_INVALID_HANDLE;
+  if (graph->is_body || !api_can_be_instantiated(&graph->ops, false)) return CUDA_INVALID_VALUE;
   *exec = api_new(API_EXEC, sizeof **exec);
   for (size_t k = 0; k < graph->ops.n; k++) {
     api_op op = api_op_copy(&graph->ops.v[k]);
@@ -110,6 +119,7 @@ cuda_result emu_cuGraphUpload(cuda_graph_exec *exec, cuda_stream *stream) {
 cuda_result emu_cuGraphDestroy(cuda_graph *graph) {
   API_CALL();
   if (!api_is(graph, API_GRAPH)) return CUDA_INVALID_HANDLE;
+  if (graph->is_body) return CUDA_INVALID_VALUE;
   free_graph(graph);
   return CUDA_OK;
 }

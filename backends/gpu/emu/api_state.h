@@ -31,6 +31,7 @@ typedef enum api_kind {
   API_EVENT,
   API_GRAPH,
   API_EXEC,
+  API_NODE,
   API_KINDS
 } api_kind;
 
@@ -62,8 +63,10 @@ typedef enum api_op_kind {
   OP_WAIT,
   OP_HOST,
   OP_FREE,
-  OP_GRAPH
+  OP_GRAPH,
+  OP_CONDITION
 } api_op_kind;
+typedef struct api_condition api_condition;
 typedef struct api_op {
   api_op_kind kind;
   u32 correlation, copy;  // copy: its direction, as emu_work has it
@@ -78,16 +81,39 @@ typedef struct api_op {
   u64 sequence;  // of the event
   cuda_host_fn *host;
   void *arg;
+  bool of_library;  // OP_HOST: stands for a kernel
   cuda_graph_exec *exec;
+  api_condition *condition;
 } api_op;
 typedef HS_VEC(api_op) api_ops;
 
 struct cuda_graph {
   api_object o;
   api_ops ops;
-  bool broken;    // a call came that capturing does not allow
-  bool blocking;  // captured in a stream that waits for the default one
+  bool broken;         // a call came that capturing does not allow
+  bool blocking;       // captured in a stream that waits for the default one
+  bool is_body, open;  // of a conditional node; while a stream is captured into it
+  bool apart;          // a node was added that nothing captured comes after yet
 };
+struct cuda_graph_node {
+  api_object o;
+  cuda_graph *graph;
+  size_t place;
+};
+// A conditional node: its bodies in a graph, or what is run of them in what is made of one.
+struct api_condition {
+  u64 condition;
+  int kind;
+  unsigned nbodies;
+  cuda_graph *bodies[2];
+  api_ops ops[2];
+};
+// A condition as cuGraphConditionalHandleCreate made it.
+typedef struct api_condition_value {
+  cuda_graph *graph;
+  bool used, assigned;
+  u32 at_launch, flags, value;
+} api_condition_value;
 struct cuda_graph_exec {
   api_object o;
   api_ops ops;
@@ -96,10 +122,11 @@ struct cuda_graph_exec {
 struct cuda_stream {
   api_object o;
   u32 number;
-  cuda_graph *capture;  // NULL: not captured
-  bool origin;          // the capture began here
-  bool apart;           // does not wait for the default stream
-  api_ops queue;        // waiting, from `done` on
+  cuda_graph *capture;     // NULL: not captured
+  bool origin;             // the capture began here
+  bool apart;              // does not wait for the default stream
+  cuda_graph_node *after;  // as cuStreamGetCaptureInfo gave it
+  api_ops queue;           // waiting, from `done` on
   size_t done;
 };
 struct cuda_event {
@@ -134,7 +161,10 @@ typedef struct api_state {
   u32 allocations, launches;        // so far
   u32 captures, blocking_captures;  // under way; of streams that wait for the default one
   u64 sequence;
-  cuda_result broken;  // what every call answers after a fault; CUDA_OK before
+  HS_VEC(api_condition_value) conditions;
+  u32 condition_calls;  // of the functions that make conditional nodes, so far
+  u32 running;          // graphs
+  cuda_result broken;   // what every call answers after a fault; CUDA_OK before
   char *why;
 } api_state;
 extern api_state api;
@@ -164,6 +194,16 @@ cuda_result api_fault(cuda_result, hs_status);  // takes the status; CUDA_OK whe
 cuda_result api_submit(cuda_stream *, api_op);
 cuda_result api_drain(cuda_stream *);  // runs all that waits in it
 cuda_result api_drain_all(void);
+// What captures work: its place in the graph.
+cuda_result api_captured(cuda_stream *, api_op);
+cuda_result api_run(const api_op *, u32 correlation, bool of_graph);
+cuda_result api_condition_run(const api_op *, u32 correlation);
+void api_condition_free(api_condition *);
+void api_conditions_disown(void);  // bodies are objects like others, when all of them go
+api_condition *api_condition_copy(const api_condition *);
+void api_conditions_begin(const api_ops *);  // a graph starts: defaults are assigned
+bool api_can_be_instantiated(const api_ops *, bool of_body);
+bool api_condition_set(void *, u64 condition, u32 value);
 void api_op_drop(api_op *);
 void api_ops_drop(api_ops *);
 api_op api_op_copy(const api_op *);

@@ -12,6 +12,7 @@
 // ---- work ---------------------------------------------------------------------------------------
 void api_op_drop(api_op *op) {
   hs_free(op->params);
+  api_condition_free(op->condition);
   if (op->kind == OP_GRAPH && op->exec) op->exec->pending--;
   *op = (api_op){.kind = OP_HOST};
 }
@@ -19,7 +20,7 @@ void api_op_drop(api_op *op) {
 void api_ops_drop(api_ops *ops) {
   for (size_t k = 0; k < ops->n; k++) {
     hs_free(ops->v[k].params);
-    ops->v[k].params = NULL;
+    api_condition_free(ops->v[k].condition);
   }
   hs_vec_free(ops);
 }
@@ -35,6 +36,7 @@ api_op api_op_copy(const api_op *op) {
     size_t n = HS_MAX(param_bytes(op->fn->k), 1);
     c.params = memcpy(hs_alloc(n), op->params, n);
   }
+  if (op->condition) c.condition = api_condition_copy(op->condition);
   return c;
 }
 
@@ -118,20 +120,20 @@ static cuda_result run_transfer(const api_op *op, u32 correlation, bool of_graph
   return CUDA_OK;
 }
 
-static cuda_result run(const api_op *op, u32 correlation, bool of_graph);
-
 static cuda_result run_graph(const api_op *op) {
-  for (size_t k = 0; k < op->exec->ops.n; k++) {
-    cuda_result r = run(&op->exec->ops.v[k], op->correlation, true);
-    if (r != CUDA_OK) return r;
-  }
-  return CUDA_OK;
+  cuda_result r = CUDA_OK;
+  api_conditions_begin(&op->exec->ops);
+  api.running++;
+  for (size_t k = 0; k < op->exec->ops.n && r == CUDA_OK; k++)
+    r = api_run(&op->exec->ops.v[k], op->correlation, true);
+  api.running--;
+  return r;
 }
 
 // Runs the stream of the recording until it is reached.
 static cuda_result run_until(cuda_event *e, u64 sequence);
 
-static cuda_result run(const api_op *op, u32 correlation, bool of_graph) {
+cuda_result api_run(const api_op *op, u32 correlation, bool of_graph) {
   switch (op->kind) {
   case OP_KERNEL: return run_kernel(op, correlation, of_graph);
   case OP_COPY:
@@ -146,6 +148,7 @@ static cuda_result run(const api_op *op, u32 correlation, bool of_graph) {
     return CUDA_OK;
   case OP_FREE: return api_release((cuda_ptr)(uintptr_t)op->to);
   case OP_GRAPH: return run_graph(op);
+  case OP_CONDITION: return api_condition_run(op, correlation);
   }
   return CUDA_UNKNOWN;
 }
@@ -154,7 +157,7 @@ static cuda_result run(const api_op *op, u32 correlation, bool of_graph) {
 static cuda_result run_next(cuda_stream *s) {
   api_op op = s->queue.v[s->done++];
   if (s->done == s->queue.n) s->queue.n = s->done = 0;
-  cuda_result r = run(&op, op.correlation, false);
+  cuda_result r = api_run(&op, op.correlation, false);
   api_op_drop(&op);
   return api.broken != CUDA_OK ? api.broken : r;
 }
@@ -214,10 +217,7 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
     api_op_drop(&op);
     return r;
   }
-  if (s->capture) {
-    hs_vec_push(&s->capture->ops, op);
-    return CUDA_OK;
-  }
+  if (s->capture) return api_captured(s, op);
   bool work = op.kind == OP_KERNEL || op.kind == OP_COPY || op.kind == OP_SET;
   if ((work || op.kind == OP_GRAPH) && api.observer.asked) api.observer.asked(op.correlation);
   if ((op.kind == OP_KERNEL || op.kind == OP_GRAPH) && api.how.launches &&
@@ -230,7 +230,7 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
     hs_vec_push(&s->queue, op);
     return r;
   }
-  r = run(&op, op.correlation, false);
+  r = api_run(&op, op.correlation, false);
   api_op_drop(&op);
   return r;
 }
@@ -261,6 +261,7 @@ cuda_result emu_cuStreamDestroy_v2(cuda_stream *stream) {
   cuda_result r = stream->capture ? api_no_capture() : drain(stream);
   hs_vec_free(&stream->queue);
   stream->done = 0;
+  stream->after = NULL;
   for (api_object *o = api.objects; o; o = o->next)
     if (o->kind == API_EVENT && ((cuda_event *)(void *)o)->stream == stream)
       ((cuda_event *)(void *)o)->stream = NULL;

@@ -84,6 +84,12 @@ void emu_exit(emu_thread *t) {
 
 void emu_trap(emu_thread *t, const emu_site *site) { emu_fault(t, site, EMU_TRAPPED, "traps"); }
 
+void emu_set_condition(emu_thread *t, const emu_site *site, u64 condition, u32 value) {
+  if (!emu_device_set_condition(t->block->device, condition, value))
+    emu_fault(t, site, EMU_OUT_OF_BOUNDS, "sets condition %llx, which no running graph has",
+              (unsigned long long)condition);
+}
+
 // ---- the threads of a block ---------------------------------------------------------------------
 static void place(emu_thread *t, emu_block *b, u32 index) {
   u32 x = b->ntid[0], y = b->ntid[1];

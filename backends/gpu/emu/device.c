@@ -13,6 +13,8 @@ struct emu_device {
   HS_VEC(range) ranges;  // by address
   pthread_mutex_t lock;  // of `runners`
   emu_runner *runners;   // free ones
+  emu_condition_fn *on_condition;
+  void *on_condition_arg;
 };
 
 emu_device *emu_device_new(void) {
@@ -31,6 +33,15 @@ void emu_device_free(emu_device *d) {
   hs_vec_free(&d->ranges);
   (void)pthread_mutex_destroy(&d->lock);
   hs_free(d);
+}
+
+void emu_device_conditions(emu_device *d, emu_condition_fn *fn, void *arg) {
+  d->on_condition = fn;
+  d->on_condition_arg = arg;
+}
+
+bool emu_device_set_condition(const emu_device *d, u64 condition, u32 value) {
+  return d->on_condition && d->on_condition(d->on_condition_arg, condition, value);
 }
 
 // How many ranges begin at or before p.

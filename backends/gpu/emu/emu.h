@@ -38,6 +38,10 @@ void emu_device_free(emu_device *);  // NULL is fine
 // Registers n bytes at p, which overlap no others; not while a kernel runs on the device.
 void emu_device_add(emu_device *, const void *p, size_t n);
 void emu_device_remove(emu_device *, const void *p);  // p as registered
+// Who is told when a thread of a kernel calls cudaGraphSetConditional; false: no running graph has
+// that condition, which is a fault of the kernel.
+typedef bool emu_condition_fn(void *arg, u64 condition, u32 value);
+void emu_device_conditions(emu_device *, emu_condition_fn *, void *arg);
 // The registered range with p inside, or p just behind its last byte; false: none.
 bool emu_device_find(const emu_device *, const void *p, const void **start, size_t *n);
 

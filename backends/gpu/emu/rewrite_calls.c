@@ -363,6 +363,15 @@ static bool nvvm_call(rewrite *r, const char *name) {
   return math_call(r, name) || other_call(r, name);
 }
 
+// cudaGraphSetConditional(condition, value), which the driver has for kernels of a graph.
+static void set_condition(rewrite *r) {
+  LLVMValueRef self = rw_self(r);
+  LLVMTypeRef types[] = {r->ptr, r->ptr, r->i64, r->i32};
+  LLVMValueRef args[] = {self, rw_pointer(r, rw_site(r)), argument(r, 0), argument(r, 1)};
+  (void)rw_call(r, ADDRESS(emu_set_condition), LLVMFunctionType(r->nothing, types, 4, false), args,
+                4);
+}
+
 // __nvvm_reflect("name") asks how the code is to be: libdevice's functions do.
 static void reflect(rewrite *r) { LLVMReplaceAllUsesWith(r->at, LLVMConstNull(LLVMTypeOf(r->at))); }
 
@@ -374,6 +383,9 @@ hs_status rw_call_of(rewrite *r, LLVMValueRef callee, const char *name, bool *go
   } else if (strcmp(name, "llvm.trap") == 0 || strcmp(name, "llvm.debugtrap") == 0 ||
              strcmp(name, "__assertfail") == 0) {
     simple_call(r, ADDRESS(emu_trap), r->nothing, true);
+    return HS_GOOD;
+  } else if (strcmp(name, "cudaGraphSetConditional") == 0) {
+    set_condition(r);
     return HS_GOOD;
   } else if (strcmp(name, "__nvvm_reflect") == 0) {
     reflect(r);

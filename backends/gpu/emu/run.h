@@ -185,6 +185,7 @@ emu_runner *emu_device_runner(emu_device *);  // a free one, or a new one
 void emu_device_give_back(emu_device *, emu_runner *);
 // As emu_device_find, for an address outside of all: the range that it may have been meant for.
 bool emu_device_near(const emu_device *, const void *p, const void **start, size_t *n);
+bool emu_device_set_condition(const emu_device *, u64 condition, u32 value);
 // n bytes at p lie in a global variable of the module.
 bool emu_module_has(const emu_module *, const void *p, u64 n);
 
@@ -202,6 +203,7 @@ void emu_load_squares(emu_thread *, const emu_site *, u32 op, u32 count, const u
 void emu_multiply(emu_thread *, const emu_site *, u32 op, u32 *words);
 u32 emu_barrier_call(emu_thread *, const emu_site *, u32 op, u32 id, u32 count, u32 pred);
 void emu_trap(emu_thread *, const emu_site *);
+void emu_set_condition(emu_thread *, const emu_site *, u64 condition, u32 value);
 void emu_exit(emu_thread *);
 u32 emu_active_mask(const emu_thread *);
 u32 emu_is_space(const emu_thread *, const u8 *p, u32 space);

@@ -20,15 +20,15 @@ typedef struct outcome {
   hs_buf schedule;
 } outcome;
 
-static void outcome_free(outcome *o) {
+static inline void outcome_free(outcome *o) {
   hs_status_drop(o->s);
   hs_buf_free(&o->schedule);
 }
 
 // Runs in a process of its own, the last one with the times of its steps, with the file (or NULL)
 // as the library; results must be the evaluator's, within the bounds.
-static outcome run_near(const char *text, const char *variable, const char *library,
-                        backend_libraries libraries, hlo_tolerance near) {
+static inline outcome run_near(const char *text, const char *variable, const char *library,
+                               backend_libraries libraries, hlo_tolerance near) {
   outcome out = {.s = HS_GOOD};
   hlo_module *m = parse(text);
   hlo_literal **args = NULL;
