@@ -15,6 +15,7 @@
 //   nograph   streams are not captured
 //   older     says API 12.2, which has no conditional nodes
 //   nonode    the Nth of the calls that make conditional nodes fails
+//   devices   has N devices
 //   missing   has no cuLaunchKernel: neither exported nor found by cuGetProcAddress
 // In all of them a context that goes while something of it is left stops the process, so every test
 // that releases its context also tests for leaks.
@@ -74,6 +75,7 @@ __attribute__((constructor)) static void loaded(void) {
     b.memory_bytes = number ? 0 : 1;
   }
   if (IS("sticky")) b.launches = number;
+  if (IS("devices")) b.devices = number;
   if (IS("nonode")) b.conditions = number;
   // The test renames the exported one in its copy of this file, and must not find the name here.
   static char missing[20];

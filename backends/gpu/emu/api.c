@@ -52,15 +52,14 @@ cuda_result api_fault(cuda_result r, hs_status s) {
 void *api_new(api_kind kind, size_t bytes) {
   api_object *o = hs_calloc(1, bytes);
   o->kind = kind;
+  o->context = api.context;
   o->next = api.objects;
   api.objects = o;
-  api.live[kind]++;
   return o;
 }
 
 void api_gone(void *object) {
   api_object *o = object;
-  api.live[o->kind]--;
   o->kind = API_GONE;
 }
 
@@ -154,11 +153,14 @@ static u64 device_bytes(void) {
   return api.how.memory_bytes ? api.how.memory_bytes : (u64)hs_memory_machine();
 }
 
+static u32 devices(void) { return HS_MIN(HS_MAX(api.how.devices, 1u), (u32)EMU_MOST_DEVICES); }
+static bool is_device(cuda_device d) { return d >= 0 && (u32)d < devices(); }
+
 cuda_result emu_cuDeviceGetCount(int *count) {
   API_CALL_ANY();
   if (!api.initialized) return CUDA_NOT_INITIALIZED;
   if (!count) return CUDA_INVALID_VALUE;
-  *count = 1;
+  *count = (int)devices();
   return CUDA_OK;
 }
 
@@ -166,21 +168,21 @@ cuda_result emu_cuDeviceGet(cuda_device *device, int ordinal) {
   API_CALL_ANY();
   if (!api.initialized) return CUDA_NOT_INITIALIZED;
   if (!device) return CUDA_INVALID_VALUE;
-  *device = 0;
-  return ordinal == 0 ? CUDA_OK : CUDA_INVALID_DEVICE;
+  *device = ordinal;
+  return is_device(ordinal) ? CUDA_OK : CUDA_INVALID_DEVICE;
 }
 
 cuda_result emu_cuDeviceGetName(char *name, int room, cuda_device device) {
-  if (device != 0) return CUDA_INVALID_DEVICE;
+  if (!is_device(device)) return CUDA_INVALID_DEVICE;
   if (!name || room < 1) return CUDA_INVALID_VALUE;
   (void)snprintf(name, (size_t)room, "emulated GPU");
   return CUDA_OK;
 }
 
 cuda_result emu_cuDeviceGetPCIBusId(char *id, int room, cuda_device device) {
-  if (device != 0) return CUDA_INVALID_DEVICE;
+  if (!is_device(device)) return CUDA_INVALID_DEVICE;
   if (!id || room < 13) return CUDA_INVALID_VALUE;
-  (void)snprintf(id, (size_t)room, "0000:00:00.0");
+  (void)snprintf(id, (size_t)room, "0000:%02x:00.0", (unsigned)device);
   return CUDA_OK;
 }
 
@@ -222,7 +224,7 @@ static const struct {
 };
 
 cuda_result emu_cuDeviceGetAttribute(int *value, int attribute, cuda_device device) {
-  if (device != 0) return CUDA_INVALID_DEVICE;
+  if (!is_device(device)) return CUDA_INVALID_DEVICE;
   for (size_t k = 0; k < HS_COUNT(attributes) && value; k++)
     if (attributes[k].attribute == attribute) {
       *value = attributes[k].value;
@@ -232,7 +234,7 @@ cuda_result emu_cuDeviceGetAttribute(int *value, int attribute, cuda_device devi
 }
 
 cuda_result emu_cuDeviceTotalMem_v2(size_t *bytes, cuda_device device) {
-  if (device != 0) return CUDA_INVALID_DEVICE;
+  if (!is_device(device)) return CUDA_INVALID_DEVICE;
   if (!bytes) return CUDA_INVALID_VALUE;
   *bytes = device_bytes();
   return CUDA_OK;
@@ -250,21 +252,33 @@ cuda_result emu_cuMemGetInfo_v2(size_t *available, size_t *total) {
 cuda_result emu_cuDevicePrimaryCtxRetain(cuda_context **context, cuda_device device) {
   API_CALL_ANY();
   if (!api.initialized) return CUDA_NOT_INITIALIZED;
-  if (device != 0) return CUDA_INVALID_DEVICE;
+  if (!is_device(device)) return CUDA_INVALID_DEVICE;
   if (!context) return CUDA_INVALID_VALUE;
   if (api.broken != CUDA_OK) return api.broken;
-  if (!api.context) {
-    api.context = api_new(API_CONTEXT, sizeof *api.context);
-    api.main = api_new(API_STREAM, sizeof *api.main);
-    api.device = emu_device_new();
-    emu_device_conditions(api.device, api_condition_set, NULL);
+  cuda_context *c = api.contexts[device];
+  if (!c) {
+    cuda_context *current = api.context;
+    c = api.contexts[device] = api.context = api_new(API_CONTEXT, sizeof *c);
+    c->o.context = c;
+    c->number = device;
+    c->main = api_new(API_STREAM, sizeof *c->main);
+    c->main->is_default = true;
+    c->device = emu_device_new();
+    emu_device_conditions(c->device, api_condition_set, NULL);
+    if (current) api.context = current;
   }
-  api.retained++;
-  *context = api.context;
+  c->retained++;
+  *context = c;
   return CUDA_OK;
 }
 
-const char *api_leaks(hs_buf *text) {
+static u32 left_of(const cuda_context *c, api_kind kind) {
+  u32 n = 0;
+  for (const api_object *o = api.objects; o; o = o->next) n += o->context == c && o->kind == kind;
+  return n;
+}
+
+const char *api_leaks(const cuda_context *c, hs_buf *text) {
   static const char *const names[API_KINDS] = {[API_MODULE] = "modules",
                                                [API_STREAM] = "streams",
                                                [API_EVENT] = "events",
@@ -272,11 +286,14 @@ const char *api_leaks(hs_buf *text) {
                                                [API_EXEC] = "recorded sequences"};
   text->n = 0;
   for (u32 k = 0; k < API_KINDS; k++) {
-    u32 n = api.live[k] - (k == API_STREAM && api.main);
-    if (names[k] && n) hs_buf_printf(text, "%u %s ", n, names[k]);
+    u32 n = names[k] ? left_of(c, (api_kind)k) - (k == API_STREAM) : 0;
+    if (n) hs_buf_printf(text, "%u %s ", n, names[k]);
   }
-  if (api.memory.n) hs_buf_printf(text, "%zu allocations ", api.memory.n);
-  if (api.pinned.n) hs_buf_printf(text, "%zu pinned blocks ", api.pinned.n);
+  size_t memory = 0, pinned = 0;
+  for (size_t k = 0; k < api.memory.n; k++) memory += api.memory.v[k].context == c;
+  for (size_t k = 0; k < api.pinned.n; k++) pinned += api.pinned.v[k].context == c;
+  if (memory) hs_buf_printf(text, "%zu allocations ", memory);
+  if (pinned) hs_buf_printf(text, "%zu pinned blocks ", pinned);
   return text->n ? hs_buf_cstr(text) : NULL;
 }
 
@@ -291,42 +308,59 @@ static void free_object(api_object *o) {
   hs_free(o);
 }
 
-// The last one to hold the context lets it go, with all that is in it; a fault goes with it.
-cuda_result emu_cuDevicePrimaryCtxRelease_v2(cuda_device device) {
-  API_CALL_ANY();
-  if (device != 0) return CUDA_INVALID_DEVICE;
-  if (!api.retained) return CUDA_INVALID_CONTEXT;
-  if (--api.retained) return CUDA_OK;
-  if (api.broken == CUDA_OK) (void)api_drain_all();
-  hs_buf text = {0};
-  const char *left = api_leaks(&text);
-  if (left && api.how.leaked && api.broken == CUDA_OK) api.how.leaked(left);
-  hs_buf_free(&text);
+static bool is_context(const cuda_context *c) {
+  for (u32 k = 0; k < EMU_MOST_DEVICES; k++)
+    if (c && api.contexts[k] == c) return true;
+  return false;
+}
+
+// With all that is in it. When it was the last one, a fault goes too.
+static void drop_context(cuda_context *c) {
   api_conditions_disown();
-  // Objects may name each other while their work is dropped: all are freed at the end.
-  for (api_object *o = api.objects, *next; o; o = next) {
-    next = o->next;
+  api_free_memory(c);
+  emu_device_free(c->device);
+  api.contexts[c->number] = NULL;
+  if (api.context == c) api.context = NULL;
+  for (api_object **at = &api.objects; *at;) {
+    api_object *o = *at;
+    if (o->context != c) {
+      at = &o->next;
+      continue;
+    }
+    *at = o->next;
     free_object(o);
   }
-  api.objects = NULL;
-  memset(api.live, 0, sizeof api.live);
-  api_free_memory();
-  emu_device_free(api.device);
-  api.device = NULL;
-  api.context = NULL;
-  api.main = NULL;
+  for (u32 k = 0; k < EMU_MOST_DEVICES && !api.context; k++) api.context = api.contexts[k];
+  if (api.context) return;
   hs_vec_free(&api.conditions);
   api.captures = api.blocking_captures = 0;
   api.broken = CUDA_OK;
   hs_free(api.why);
   api.why = NULL;
+}
+
+// The last one to hold the context lets it go, with all that is in it; a fault goes with it.
+cuda_result emu_cuDevicePrimaryCtxRelease_v2(cuda_device device) {
+  API_CALL_ANY();
+  if (!is_device(device)) return CUDA_INVALID_DEVICE;
+  cuda_context *c = api.contexts[device];
+  if (!c) return CUDA_INVALID_CONTEXT;
+  if (--c->retained) return CUDA_OK;
+  if (api.broken == CUDA_OK) (void)api_drain_all();
+  hs_buf text = {0};
+  const char *left = api_leaks(c, &text);
+  if (left && api.how.leaked && api.broken == CUDA_OK) api.how.leaked(left);
+  hs_buf_free(&text);
+  drop_context(c);
   return CUDA_OK;
 }
 
 cuda_result emu_cuCtxSetCurrent(cuda_context *context) {
   API_CALL_ANY();
   if (!api.initialized) return CUDA_NOT_INITIALIZED;
-  return !context || context == api.context ? CUDA_OK : CUDA_INVALID_CONTEXT;
+  if (context && !is_context(context)) return CUDA_INVALID_CONTEXT;
+  if (context) api.context = context;
+  return CUDA_OK;
 }
 
 cuda_result emu_cuCtxGetCurrent(cuda_context **context) {
@@ -339,7 +373,7 @@ cuda_result emu_cuCtxGetCurrent(cuda_context **context) {
 cuda_result emu_cuCtxGetDevice(cuda_device *device) {
   API_CALL();
   if (!device) return CUDA_INVALID_VALUE;
-  *device = 0;
+  *device = api.context->number;
   return CUDA_OK;
 }
 

@@ -1,5 +1,6 @@
 // api.h — the CUDA driver API on the emulator: the functions that backends/gpu/cuda/cuda.def and
-// api_more.def name, with one device, which is this machine's processor.
+// api_more.def name, with one device or several, all of which are this machine's processor. A
+// kernel may use the memory of its own device only.
 //
 // A module is an image of LLVM bitcode for NVIDIA's GPUs in place of machine code: the eight
 // letters EMU_IMAGE, the length of the rest as a u64, the rest. Everything else behaves as the
@@ -23,7 +24,9 @@ void *emu_api_symbol(const char *symbol);
 const char *emu_api_why(void);
 
 // How the driver behaves; zeros: as a good one that is asked to wait for each launch.
+enum { EMU_MOST_DEVICES = 16 };
 typedef struct emu_behaviour {
+  u32 devices;                       // EMU_MOST_DEVICES at most; 0: one
   int version;                       // of the API; 0: 13000
   bool no_device;                    // cuInit finds none
   bool late;                         // nothing runs before somebody waits for it

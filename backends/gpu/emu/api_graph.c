@@ -19,7 +19,7 @@ cuda_result emu_cuStreamBeginCapture_v2(cuda_stream *stream, int mode) {
   if (r != CUDA_OK) return r;
   if (mode < 0 || mode > 2) return CUDA_INVALID_VALUE;
   if (api.how.no_capture) return CUDA_NOT_SUPPORTED;
-  if (s == api.main) return CUDA_CAPTURE_UNSUPPORTED;
+  if (s->is_default) return CUDA_CAPTURE_UNSUPPORTED;
   if (s->capture) return CUDA_ILLEGAL_STATE;
   s->capture = api_new(API_GRAPH, sizeof *s->capture);
   s->capture->blocking = !s->apart;

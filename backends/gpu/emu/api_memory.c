@@ -19,8 +19,9 @@ bool api_on_device(const void *p, size_t n) {
   const void *start;
   size_t bytes;
   if (n == 0) return true;
-  if (emu_device_find(api.device, p, &start, &bytes))
-    return n <= bytes - (size_t)((const u8 *)p - (const u8 *)start);
+  for (u32 k = 0; k < EMU_MOST_DEVICES; k++)
+    if (api.contexts[k] && emu_device_find(api.contexts[k]->device, p, &start, &bytes))
+      return n <= bytes - (size_t)((const u8 *)p - (const u8 *)start);
   return false;
 }
 
@@ -30,7 +31,7 @@ static cuda_result allocate(cuda_ptr *at, size_t bytes) {
   if (api.how.allocations && api.allocations >= api.how.allocations) return CUDA_OUT_OF_MEMORY;
   if (bytes > total || api.memory_used > total - bytes) return CUDA_OUT_OF_MEMORY;
   if (!hs_memory_take(bytes)) return CUDA_OUT_OF_MEMORY;
-  api_memory m = {.n = bytes, .mapped = bytes};
+  api_memory m = {.context = api.context, .n = bytes, .mapped = bytes};
   m.p =
       mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (m.p == MAP_FAILED) {
@@ -40,7 +41,7 @@ static cuda_result allocate(cuda_ptr *at, size_t bytes) {
   if (bytes <= FILLED && !api.unchecked) memset(m.p, 0xFF, bytes);
   api.allocations++;
   api.memory_used += bytes;
-  emu_device_add(api.device, m.p, bytes);
+  emu_device_add(api.context->device, m.p, bytes);
   hs_vec_push(&api.memory, m);
   *at = (cuda_ptr)(uintptr_t)m.p;
   return CUDA_OK;
@@ -54,19 +55,31 @@ static void unmap(const api_memory *m) {
 cuda_result api_release(cuda_ptr at) {
   api_memory *m = find((const void *)(uintptr_t)at);
   if (!m) return CUDA_INVALID_VALUE;
-  emu_device_remove(api.device, m->p);
+  emu_device_remove(m->context->device, m->p);
   api.memory_used -= m->n;
   unmap(m);
   *m = api.memory.v[--api.memory.n];
   return CUDA_OK;
 }
 
-void api_free_memory(void) {
-  for (size_t k = 0; k < api.memory.n; k++) unmap(&api.memory.v[k]);
-  for (size_t k = 0; k < api.pinned.n; k++) free(api.pinned.v[k].p);
-  hs_vec_free(&api.memory);
-  hs_vec_free(&api.pinned);
-  api.memory_used = 0;
+void api_free_memory(const cuda_context *c) {
+  size_t n = 0;
+  for (size_t k = 0; k < api.memory.n; k++) {
+    if (api.memory.v[k].context != c) {
+      api.memory.v[n++] = api.memory.v[k];
+      continue;
+    }
+    api.memory_used -= api.memory.v[k].n;
+    unmap(&api.memory.v[k]);
+  }
+  api.memory.n = n;
+  n = 0;
+  for (size_t k = 0; k < api.pinned.n; k++)
+    if (api.pinned.v[k].context == c) free(api.pinned.v[k].p);
+    else api.pinned.v[n++] = api.pinned.v[k];
+  api.pinned.n = n;
+  if (api.memory.n == 0) hs_vec_free(&api.memory);
+  if (api.pinned.n == 0) hs_vec_free(&api.pinned);
 }
 
 cuda_result emu_cuMemAlloc_v2(cuda_ptr *at, size_t bytes) {
@@ -108,7 +121,7 @@ cuda_result emu_cuMemHostAlloc(void **at, size_t bytes, unsigned flags) {
   API_CALL();
   if (!at || flags > 7) return CUDA_INVALID_VALUE;
   if (bytes > SIZE_MAX - 4095) return CUDA_OUT_OF_MEMORY;
-  api_memory m = {.n = bytes};
+  api_memory m = {.context = api.context, .n = bytes};
   m.p = aligned_alloc(4096, HS_MAX((bytes + 4095) & ~(size_t)4095, 4096));
   if (!m.p) return CUDA_OUT_OF_MEMORY;
   hs_vec_push(&api.pinned, m);

@@ -37,11 +37,16 @@ typedef enum api_kind {
 
 typedef struct api_object {
   api_kind kind;
+  cuda_context *context;
   struct api_object *next;  // all of them
 } api_object;
 
-struct cuda_context {
+struct cuda_context {  // of a device: its primary one
   api_object o;
+  cuda_device number;
+  u32 retained;
+  emu_device *device;
+  cuda_stream *main;  // the default stream
 };
 struct cuda_module {
   api_object o;
@@ -122,9 +127,10 @@ struct cuda_graph_exec {
 struct cuda_stream {
   api_object o;
   u32 number;
-  cuda_graph *capture;     // NULL: not captured
-  bool origin;             // the capture began here
-  bool apart;              // does not wait for the default stream
+  cuda_graph *capture;  // NULL: not captured
+  bool origin;          // the capture began here
+  bool apart;           // does not wait for the default stream
+  bool is_default;
   cuda_graph_node *after;  // as cuStreamGetCaptureInfo gave it
   api_ops queue;           // waiting, from `done` on
   size_t done;
@@ -139,6 +145,7 @@ struct cuda_event {
 };
 
 typedef struct api_memory {
+  cuda_context *context;
   u8 *p;
   size_t n, mapped;
 } api_memory;
@@ -149,14 +156,11 @@ typedef struct api_state {
   emu_behaviour how;
   emu_observer observer;
   bool initialized, unchecked;
-  u32 retained;
-  cuda_context *context;
-  emu_device *device;
+  cuda_context *context;  // the current one
+  cuda_context *contexts[EMU_MOST_DEVICES];
   api_object *objects;
-  u32 live[API_KINDS];
   HS_VEC(api_memory) memory, pinned;
   u64 memory_used;
-  cuda_stream *main;  // the default stream
   u32 correlation, streams;
   u32 allocations, launches;        // so far
   u32 captures, blocking_captures;  // under way; of streams that wait for the default one
@@ -210,9 +214,9 @@ api_op api_op_copy(const api_op *);
 cuda_result api_stream_of(cuda_stream *, cuda_stream **out);
 // A call that would wait for the device, or that capturing does not allow: breaks captures.
 cuda_result api_no_capture(void);
-bool api_on_device(const void *p, size_t n);  // within one allocation
-cuda_result api_release(cuda_ptr at);         // frees device memory
-void api_free_memory(void);                   // all that is left
-const char *api_leaks(hs_buf *text);          // what is left; NULL: nothing
+bool api_on_device(const void *p, size_t n);                // within one allocation
+cuda_result api_release(cuda_ptr at);                       // frees device memory
+void api_free_memory(const cuda_context *);                 // all that is left of it
+const char *api_leaks(const cuda_context *, hs_buf *text);  // what is left; NULL: nothing
 
 #endif

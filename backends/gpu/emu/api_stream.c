@@ -78,7 +78,7 @@ static cuda_result run_kernel(const api_op *op, u32 correlation, bool of_graph) 
   emu_grid g = op->grid;
   g.host_threads = host_threads(&g);
   u64 begin = hs_now_ns();
-  hs_status s = emu_launch(k, api.device, &g, params, &kind);
+  hs_status s = emu_launch(k, op->fn->o.context->device, &g, params, &kind);
   hs_free(params);
   if (!hs_ok(s)) return kind == EMU_NO_FAULT ? stopped(s) : api_fault(fault_code(kind), s);
   emu_work w = {.kind = EMU_WORK_KERNEL,
@@ -186,7 +186,7 @@ cuda_result api_drain(cuda_stream *stream) {
 }
 
 cuda_result api_drain_all(void) {
-  cuda_result r = drain(api.main);
+  cuda_result r = api.context ? drain(api.context->main) : CUDA_OK;
   for (api_object *o = api.objects; o && r == CUDA_OK; o = o->next)
     if (o->kind == API_STREAM) r = drain((cuda_stream *)(void *)o);
   return r;
@@ -195,10 +195,10 @@ cuda_result api_drain_all(void) {
 // Streams that wait for the default one, and it for them: what is before is done first.
 static cuda_result keep_order(const cuda_stream *s) {
   if (s->apart) return CUDA_OK;
-  if (s != api.main) return drain(api.main);
+  if (!s->is_default) return drain(s->o.context->main);
   for (api_object *o = api.objects; o; o = o->next) {
     cuda_stream *other = (cuda_stream *)(void *)o;
-    if (o->kind != API_STREAM || other->apart) continue;
+    if (o->kind != API_STREAM || other->apart || o->context != s->o.context) continue;
     cuda_result r = drain(other);
     if (r != CUDA_OK) return r;
   }
@@ -209,10 +209,13 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
   cuda_stream *s;
   cuda_result r = api_stream_of(stream, &s);
   op.correlation = ++api.correlation;
-  if (r == CUDA_OK && s == api.main && api.blocking_captures) {
+  if (r == CUDA_OK && s->is_default && api.blocking_captures) {
     (void)api_no_capture();
     r = CUDA_CAPTURE_IMPLICIT;
   }
+  if (r == CUDA_OK && op.kind == OP_KERNEL &&
+      (op.fn->o.context != s->o.context || s->o.context != api.context))
+    r = CUDA_INVALID_CONTEXT;
   if (r != CUDA_OK) {
     api_op_drop(&op);
     return r;
@@ -237,7 +240,7 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
 
 // ---- streams ------------------------------------------------------------------------------------
 cuda_result api_stream_of(cuda_stream *stream, cuda_stream **out) {
-  *out = (uintptr_t)stream <= 2 ? api.main : stream;
+  *out = (uintptr_t)stream <= 2 ? api.context->main : stream;
   return api_is(*out, API_STREAM) ? CUDA_OK : CUDA_INVALID_HANDLE;
 }
 
@@ -257,7 +260,7 @@ cuda_result emu_cuStreamCreateWithPriority(cuda_stream **stream, unsigned flags,
 
 cuda_result emu_cuStreamDestroy_v2(cuda_stream *stream) {
   API_CALL();
-  if (!api_is(stream, API_STREAM) || stream == api.main) return CUDA_INVALID_HANDLE;
+  if (!api_is(stream, API_STREAM) || stream->is_default) return CUDA_INVALID_HANDLE;
   cuda_result r = stream->capture ? api_no_capture() : drain(stream);
   hs_vec_free(&stream->queue);
   stream->done = 0;
@@ -280,7 +283,7 @@ cuda_result emu_cuStreamSynchronize(cuda_stream *stream) {
   if (r != CUDA_OK) return r;
   if (s->capture) return api_no_capture();
   maybe_hang();
-  if (s == api.main) r = keep_order(s);
+  if (s->is_default) r = keep_order(s);
   return r != CUDA_OK ? r : drain(s);
 }
 
@@ -351,7 +354,7 @@ cuda_result emu_cuEventRecord(cuda_event *event, cuda_stream *stream) {
   cuda_stream *s;
   cuda_result r = api_stream_of(stream, &s);
   if (r != CUDA_OK) return r;
-  if (!api_is(event, API_EVENT)) return CUDA_INVALID_HANDLE;
+  if (!api_is(event, API_EVENT) || event->o.context != s->o.context) return CUDA_INVALID_HANDLE;
   event->capture = s->capture;
   if (s->capture) return CUDA_OK;
   event->stream = s;

@@ -413,6 +413,56 @@ static void processes_end(void **state) {
   assert_int_equal(in_child(wait_for_ever), SIGALRM);
 }
 
+// A second device: its context, streams and memory are its own; copies go from one to the other.
+static void several_devices(void **state) {
+  (void)state;
+  session s;
+  cuda_context *second;
+  cuda_stream *there;
+  cuda_event *e;
+  cuda_ptr y;
+  int n;
+  begin(&s, "scale", (emu_behaviour){.devices = 2, .late = true});
+  OK(d.device_count(&n));
+  assert_int_equal(n, 2);
+  GIVES(d.context_retain(&second, 2), INVALID_DEVICE);
+  OK(d.context_retain(&second, 1));
+  OK(d.context_set(second));
+  OK(d.stream_new(&there, CUDA_STREAM_NON_BLOCKING));
+  OK(d.alloc(&y, sizeof s.out));
+  GIVES(launch(&s), INVALID_CONTEXT);  // of the first one's kernel, while the second is current
+  OK(d.context_set(s.context));
+  OK(launch(&s));
+  OK(d.event_new(&e, CUDA_EVENT_NO_TIMING));
+  GIVES(d.event_record(e, there), INVALID_HANDLE);
+  OK(d.event_record(e, s.stream));
+  OK(d.stream_after(there, e, 0));
+  OK(d.copy(y, s.y, sizeof s.out, there));
+  OK(d.copy_out(s.out, y, sizeof s.out, there));
+  OK(d.stream_wait(there));
+  right(&s);
+  OK(d.event_free(e));
+  OK(d.context_set(second));
+  OK(d.free(y));
+  OK(d.stream_free(there));
+  OK(d.context_release(1));
+  GIVES(d.context_set(second), INVALID_CONTEXT);
+  OK(d.context_set(s.context));
+  end(&s);
+  // a kernel may not use the memory of another device
+  begin(&s, "scale", (emu_behaviour){.devices = 2});
+  cuda_ptr own = s.y;
+  OK(d.context_retain(&second, 1));
+  OK(d.context_set(second));
+  OK(d.alloc(&s.y, sizeof s.out));
+  OK(d.context_set(s.context));
+  GIVES(launch(&s), ILLEGAL_ADDRESS);
+  s.y = own;
+  emu_api_behave(&(emu_behaviour){.devices = 2});
+  OK(d.context_release(1));
+  OK(d.context_release(0));
+}
+
 // ---- the library --------------------------------------------------------------------------------
 static void library(void **state) {
   (void)state;
@@ -626,6 +676,7 @@ int main(void) {
       cmocka_unit_test(memory_ends),
       cmocka_unit_test(stops),
       cmocka_unit_test(unchecked),
+      cmocka_unit_test(several_devices),
       cmocka_unit_test(processes_end),
       cmocka_unit_test(library),
       cmocka_unit_test(library_modes),
