@@ -40,6 +40,8 @@ void ffi_confine(sandbox_mode mode, u64 memory) {
   pthread_mutex_unlock(&loaded.lock);
 }
 
+void ffi_leave_worker(void) { loaded.w = NULL; }
+
 bool ffi_refused(hs_buf *b) {
   pthread_mutex_lock(&loaded.lock);
   bool any = loaded.w && worker_refused(loaded.w, b);

@@ -14,6 +14,8 @@ void ffi_unload_all(void);
 // How the worker that opens them is confined; auto and without a limit of memory until called. See
 // worker_confine.
 void ffi_confine(sandbox_mode, u64 memory);
+// In a forked child: the worker is its parent's; the next call starts another one.
+void ffi_leave_worker(void);
 // Appends what the sandbox has refused them since the last call.
 bool ffi_refused(hs_buf *);
 // Lines "TARGET  LIBRARY (SYMBOL)" of what is loaded.

@@ -54,5 +54,5 @@ done
   build/tsan/tests/entries --only threads --library build/tsan/libpjrt_hlosh.so --count 20 -j 1 tests/fuzz/corpus/mlir
 if command -v clang >/dev/null 2>&1; then try "build with clang" 2400 make -j"$JOBS" CC=clang B=build/clang WERROR=1 all unit benches
 else skipped "build with clang" "no clang"; fi
-try "planted faults are shrunk" 1800 "$B/tests/planted"
+try "planted faults are shrunk" 1800 "$B/tests/planted" -j 2
 try "recipes of docs/HACKING.md" 2400 sh tests/extend/test.sh

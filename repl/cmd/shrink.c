@@ -5,6 +5,7 @@
 // judged again: what can be written down and read back is what has the fault. With -o it is written
 // as a bundle, which fresh processes replay.
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -52,6 +53,11 @@ static hs_status read_backend(repl_cmd *c, const char *flag, const backend **out
   return *out ? HS_GOOD : repl_usage_error(c, "there is no backend %s", name);
 }
 
+static u32 processors(void) {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? (u32)CPU_COUNT(&allowed) : 1;
+}
+
 static hs_status read_options(repl_cmd *c, shrink_search *s) {
   HS_TRY(read_words(c, s));
   // A pipeline's fault is looked for with the evaluator, a backend's with that backend.
@@ -77,6 +83,9 @@ static hs_status read_options(repl_cmd *c, shrink_search *s) {
   s->seconds = SECONDS;
   if (repl_flag(c, "--seconds"))
     HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &s->seconds));
+  i64 jobs = 0;
+  if (repl_flag(c, "-j")) HS_TRY(repl_arg_int(c, "-j", repl_flag(c, "-j"), 1, 1024, &jobs));
+  s->jobs = jobs ? (u32)jobs : processors();
   if (s->seconds < 0) return repl_usage_error(c, "--seconds is 0 or more");
   if (c->s->set.deadline > 0 && (s->seconds <= 0 || s->seconds > c->s->set.deadline))
     s->seconds = c->s->set.deadline;

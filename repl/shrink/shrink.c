@@ -20,9 +20,7 @@
 #include "repl/debug/cut.h"
 #include "repl/shell/deadline.h"
 
-enum { LIKENESS_WORDS = 8 };
 static const i64 MOST_KNOWN = (i64)256 << 20;  // bytes of values that are kept as arguments
-static const double LEAST_DEADLINE = 2, DEADLINE_FACTOR = 10;  // s per verdict; times the first
 
 void shrink_case_free(shrink_case *x) {
   hlo_module_free(x->m);
@@ -35,136 +33,6 @@ static shrink_case case_of(hlo_module *take) {
   return (shrink_case){.m = take};
 }
 
-// ---- verdicts -----------------------------------------------------------------------------------
-// A place in a source file, such as shape_util.cc:1441 with or without a colon behind it.
-static bool is_place(const char *word, size_t n) {
-  const char *colon = memchr(word, ':', n), *dot = memchr(word, '.', n);
-  return dot && colon && dot < colon && isalpha((unsigned char)dot[1]) &&
-         isdigit((unsigned char)colon[1]);
-}
-
-// The first plain words of a message, and places in source files: no names, numbers or quotes.
-static char *likeness_of(const char *text) {
-  hs_buf b = {0};
-  u32 words = 0;
-  for (const char *p = text; *p && words < LIKENESS_WORDS;) {
-    size_t n = strcspn(p, " \t\n"), letters = 0;
-    while (letters < n && isalpha((unsigned char)p[letters])) letters++;
-    bool plain = letters > 1 && (letters == n || (letters + 1 == n && strchr(",;:)", p[letters])));
-    if (plain || is_place(p, n)) hs_buf_printf(&b, "%.*s ", (int)(plain ? letters : n), p), words++;
-    p += n + (p[n] != 0);
-  }
-  char *out = hs_strdup(hs_buf_cstr(&b));
-  hs_buf_free(&b);
-  return out;
-}
-
-static bool fails(bisect_kind k) { return k == BISECT_CRASH || k == BISECT_INVALID; }
-
-// Runs the pipeline on the trial's module. A pass that fails is a verdict where failing is the
-// fault.
-static hs_status run_pipeline(shrink_search *s, char **why) {
-  if (!s->pipeline) return HS_GOOD;
-  pass_run_options o = pass_run_default();
-  o.measure = false;
-  o.verify = s->t.kind != BISECT_INVALID;
-  o.registry = s->t.c->s->passes;
-  o.own = &s->t.c->s->pipelines;
-  hs_status st = shrink_pipeline_run(s, s->t.m, &o);
-  if (!hs_ok(st) && st.err->code == HS_E_PASS && s->t.kind == BISECT_CRASH) {
-    *why = hs_strdup(st.err->message);
-    s->by_pass |= !s->fault;
-    hs_status_drop(st);
-    return HS_GOOD;
-  }
-  return st;
-}
-
-static hs_status reference_time(shrink_search *s, const shrink_case *x) {
-  const backend *be = s->reference ? s->reference : s->t.be;
-  backend_options bo = repl_backend_options(s->t.c->s);
-  backend_exe *exe;
-  HS_TRY(be->compile(x->m, &bo, &exe));
-  hs_status st = bisect_time(be, exe, x->nargs, x->args, &s->t.before);
-  be->release(exe);
-  return st;
-}
-
-// What the result, the time or the memory is compared with.
-static hs_status make_reference(shrink_search *s, const shrink_case *x) {
-  const backend *be = s->reference ? s->reference : backend_with(BACKEND_EVALUATOR);
-  hlo_memory mem;
-  switch (s->t.kind) {
-  case BISECT_NAN:
-    if (!s->reference && !s->pipeline) return HS_GOOD;  // any NaN is the fault
-    return cut_run(s->t.c, be, x->m, x->nargs, x->args, &s->t.want);
-  case BISECT_MISMATCH: return cut_run(s->t.c, be, x->m, x->nargs, x->args, &s->t.want);
-  case BISECT_SLOWER: return reference_time(s, x);
-  case BISECT_BIGGER:
-    HS_TRY(hlo_memory_estimate(x->m, false, &mem));
-    s->t.before = (double)mem.peak_bytes;
-    return HS_GOOD;
-  default: return HS_GOOD;
-  }
-}
-
-// Whether before and after the pipeline are run or estimated in the same way.
-static bool is_run_alike(const shrink_search *s) {
-  switch (s->t.kind) {
-  case BISECT_BIGGER: return true;
-  case BISECT_SLOWER: return !s->reference || s->reference == s->t.be;
-  case BISECT_MISMATCH:
-  case BISECT_NAN: return s->reference == s->t.be;
-  default: return false;
-  }
-}
-
-// Whether the verdict is known without a run: the passes left the module as it is, or the fault is
-// a pass that fails, and none did.
-static bool is_clear(const shrink_search *s, u64 generation) {
-  bool idle = s->t.m->generation == generation && is_run_alike(s);
-  return s->pipeline && (s->by_pass || idle);
-}
-
-static hs_status judge(shrink_search *s, const shrink_case *x, char **why) {
-  s->t.m = hlo_module_clone(x->m, NULL);
-  s->t.nargs = x->nargs;
-  s->t.args = x->args;
-  u64 generation = s->t.m->generation;
-  hs_status st = run_pipeline(s, why);
-  bool done = !hs_ok(st) || *why || is_clear(s, generation);
-  bool nan = s->t.kind == BISECT_NAN;  // only then it matters whether the reference has one
-  if (!done && !nan) st = make_reference(s, x);
-  if (!done && hs_ok(st)) st = bisect_judge(&s->t, why);
-  if (nan && hs_ok(st) && *why) {
-    st = make_reference(s, x);
-    if (!hs_ok(st) || (s->t.want && bisect_has_nan(s->t.want))) hs_free(*why), *why = NULL;
-  }
-  hlo_literal_unref(s->t.want);
-  hlo_module_free(s->t.m);
-  s->t.want = NULL;
-  s->t.m = NULL;
-  return st;
-}
-
-hs_status shrink_judge(shrink_search *s, const shrink_case *x, char **why) {
-  *why = NULL;
-  HS_TRY(hs_poll());
-  if (s->judged_s > 0) repl_deadline_start(HS_MAX(LEAST_DEADLINE, DEADLINE_FACTOR * s->judged_s));
-  hs_status st = judge(s, x, why);
-  repl_deadline_stop();
-  // A candidate that cannot be judged, in time or at all, does not count.
-  if (hs_stop_reason() == HS_STOP_DEADLINE) repl_interrupt = HS_STOP_NONE;
-  hs_status_drop(st);
-  HS_TRY(hs_poll());
-  if (!*why || !fails(s->t.kind)) return HS_GOOD;
-  char *like = likeness_of(*why);
-  if (s->likeness && strcmp(like, s->likeness) != 0) hs_free(*why), *why = NULL;
-  if (s->likeness) hs_free(like);
-  else s->likeness = like;
-  return HS_GOOD;
-}
-
 // ---- candidates ---------------------------------------------------------------------------------
 static const hlo_literal *known_value(const shrink_search *s, const hlo_instr *p) {
   for (u32 k = 0; k < s->best.nargs; k++)
@@ -175,8 +43,7 @@ static const hlo_literal *known_value(const shrink_search *s, const hlo_instr *p
   return v && hlo_shape_compatible(v->value->shape, p->shape) ? v->value : NULL;
 }
 
-// Whether a verdict takes a run: without one, no candidate needs arguments.
-static bool is_run(const shrink_search *s) {
+bool shrink_is_run(const shrink_search *s) {
   return s->t.kind != BISECT_INVALID && s->t.kind != BISECT_BIGGER && !s->by_pass &&
          !s->t.compile_only;
 }
@@ -187,14 +54,14 @@ static void know_values(shrink_search *s) {
   i64 bytes = 0;
   hlo_for_each_instr(i, s->best.m->entry) bytes += hlo_shape_bytes(i->shape);
   bool values = s->t.kind != BISECT_SLOWER && s->t.kind != BISECT_SCRIPT;
-  if (!s->valid || bytes > MOST_KNOWN || !values || !is_run(s)) return;
+  if (!s->valid || bytes > MOST_KNOWN || !values || !shrink_is_run(s)) return;
   watch_options o = {.capture = "*", .iteration = -1};
   hlo_literal *out = NULL;
   hs_status_drop(watch_run(s->t.c, s->best.m, &o, &s->known, &out));
   hlo_literal_unref(out);
 }
 
-static hs_status find_arguments(const shrink_search *s, shrink_case *x) {
+hs_status shrink_find_arguments(const shrink_search *s, shrink_case *x) {
   hlo_random_options o = {.seed = s->seed};
   const hlo_computation *e = x->m->entry;
   bool all = true;
@@ -212,161 +79,161 @@ static hs_status find_arguments(const shrink_search *s, shrink_case *x) {
   return HS_GOOD;
 }
 
-static void say_progress(const shrink_search *s, const char *doing) {
-  repl_out *out = s->t.c->out;
-  if (repl_progress_due(out))
-    repl_progress_text(out, "%u instructions after %u tries, %s", hlo_instr_count(s->best.m),
-                       s->tried, doing);
+// The first of the edits that makes a smaller case with the fault, from where the sequence stands.
+static void enter_edit(const shrink_search *s, shrink_place *p, u32 edit) {
+  *p = (shrink_place){.edit = edit, .to = p->to};
+  if (edit >= shrink_edit_count || (!s->valid && shrink_edits[edit].valid)) return;
+  p->n = shrink_edits[edit].units(s->best.m);
+  p->part = shrink_edits[edit].alone ? HS_MIN(p->n, 1) : p->n;
 }
 
-// Judges a candidate, and makes it the best one when it has the fault. Takes it. Fails on Ctrl-C
-// and when the time is up.
-static hs_status try(shrink_search *s, shrink_case x, const char *doing, bool *kept) {
-  *kept = false;
-  say_progress(s, doing);
-  s->out_of_time = s->end && hs_now_ns() > s->end;
-  hs_status st = s->out_of_time ? hs_fail(HS_E_DEADLINE, "shrink: out of time") : hs_poll();
-  bool usable = hs_ok(st);
-  if (usable) cut_clean(x.m);
-  if (usable && s->valid) {
-    hs_status v = hlo_verify(x.m, NULL);
-    usable = hs_ok(v);
-    hs_status_drop(v);
-  }
-  if (usable && !x.args && is_run(s)) {
-    hs_status v = find_arguments(s, &x);
-    usable = hs_ok(v);
-    hs_status_drop(v);
-  }
-  char *why = NULL;
-  if (usable) {
-    s->tried++;
-    st = shrink_judge(s, &x, &why);
-  }
-  if (hs_ok(st) && why) {
-    *kept = true;
-    s->kept++;
-    shrink_case_free(&s->best);
-    hs_free(s->fault);
-    s->best = x;
-    s->fault = why;
-    return st;
-  }
-  hs_free(why);
-  shrink_case_free(&x);
-  return st;
+// All units of an edit at once, then halves of them, and so on; then the next edit, below `to`.
+static bool next_edit(const shrink_search *s, shrink_sequence *q, shrink_candidate *out) {
+  shrink_place *p = &q->at;
+  for (; p->edit < p->to; enter_edit(s, p, p->edit + 1))
+    for (; p->part; p->part /= 2, p->from = 0)
+      while (p->from < p->n) {
+        const shrink_edit *e = &shrink_edits[p->edit];
+        p->start = p->from;
+        p->from = HS_MIN(p->n, p->from + p->part);
+        *out =
+            (shrink_candidate){.doing = e->doing, .x = case_of(hlo_module_clone(s->best.m, NULL))};
+        if (e->apply(out->x.m, p->start, p->from)) return true;
+        shrink_case_free(&out->x);
+        if (hs_interrupted()) return false;
+      }
+  return false;
 }
 
-static hs_status try_edit(shrink_search *s, const shrink_edit *e, u32 from, u32 to, bool *kept) {
-  shrink_case x = case_of(hlo_module_clone(s->best.m, NULL));
-  *kept = false;
-  if (e->apply(x.m, from, to)) return try(s, x, e->doing, kept);
-  shrink_case_free(&x);
-  return hs_poll();
-}
-
-static hs_status run_edit(shrink_search *s, const shrink_edit *e, bool *progress) {
-  u32 n = e->units(s->best.m);
-  for (u32 part = e->alone ? HS_MIN(n, 1) : n; part; part /= 2)
-    for (u32 from = 0; from < n;) {
-      bool kept;
-      u32 to = HS_MIN(n, from + part);
-      HS_TRY(try_edit(s, e, from, to, &kept));
-      u32 now = e->units(s->best.m);
-      // What was there is gone: the next units have these numbers.
-      if (!kept || now >= n) from = to;
-      n = now;
-      *progress |= kept;
-    }
+// Tries the edits from *edit on; *edit becomes the one behind those that were. One that makes the
+// case smaller is the last.
+static hs_status run_edits(shrink_search *s, u32 *edit, bool *progress) {
+  shrink_sequence q = {.next = next_edit, .at.to = shrink_edit_count};
+  enter_edit(s, &q.at, *edit);
+  for (bool kept = true; kept;) {
+    HS_TRY(shrink_first(s, &q, &kept));
+    if (!kept) break;
+    u32 now = shrink_edits[q.at.edit].units(s->best.m);
+    // What was there is gone: the next units have these numbers.
+    if (now < q.at.n) q.at.from = q.at.start;
+    q.at.n = now;
+    q.at.to = q.at.edit + 1;
+    *progress = true;
+  }
+  *edit = q.at.to;
   return HS_GOOD;
 }
 
 // ---- a stretch of the entry ---------------------------------------------------------------------
 enum { SHORT = 6 };  // instructions: the edits do the rest
 
-static hs_status try_stretch(shrink_search *s, const hlo_module *of, u32 from, u32 to, bool *kept) {
-  shrink_case x = case_of(hlo_module_clone(of, NULL));
-  *kept = false;
-  if (shrink_to_stretch(x.m, from, to))
-    return try(s, x, "looking for the instructions with the fault", kept);
-  shrink_case_free(&x);
-  return hs_poll();
+static bool to_stretch(const hlo_module *of, u32 from, u32 to, shrink_candidate *out) {
+  *out = (shrink_candidate){.doing = "looking for the instructions with the fault",
+                            .x = case_of(hlo_module_clone(of, NULL))};
+  if (shrink_to_stretch(out->x.m, from, to)) return true;
+  shrink_case_free(&out->x);
+  return false;
+}
+
+static bool next_half(const shrink_search *s, shrink_sequence *q, shrink_candidate *out) {
+  u32 n = shrink_length(s->best.m);
+  while (n >= SHORT && q->at.part < 2 && !hs_interrupted()) {
+    bool second = !q->at.part++;
+    if (to_stretch(s->best.m, second ? n / 2 : 0, second ? n : n / 2, out)) return true;
+  }
+  return false;
 }
 
 // Half of the entry, and half of that, as long as one of the halves has the fault. Each step costs
 // half of the one before, so that the whole program is run a few times only.
 static hs_status halve(shrink_search *s) {
   for (bool kept = true; kept;) {
-    u32 n = shrink_length(s->best.m);
-    if (n < SHORT) return HS_GOOD;
-    HS_TRY(try_stretch(s, s->best.m, n / 2, n, &kept));
-    if (!kept) HS_TRY(try_stretch(s, s->best.m, 0, n / 2, &kept));
+    shrink_sequence q = {.next = next_half};
+    HS_TRY(shrink_first(s, &q, &kept));
   }
   return HS_GOOD;
+}
+
+// from: the most instructions kept that are known not to show the fault; to: the fewest that do.
+static bool next_end(const shrink_search *s, shrink_sequence *q, shrink_candidate *out) {
+  shrink_place *p = &q->at;
+  (void)s;
+  while (p->to - p->from > 1 && !hs_interrupted()) {
+    p->start = p->from;
+    p->from += (p->to - p->from) / 2;
+    if (to_stretch(q->of, p->edit ? p->n - p->from : 0, p->edit ? p->n : p->from, out)) return true;
+  }
+  return false;
 }
 
 // By bisection: the shortest beginning of the entry that shows the fault, then the shortest end of
 // that. Where what follows a faulty instruction need not show the fault, it is still one that does.
 static hs_status bisect_ends(shrink_search *s, bool beginning) {
   hlo_module *whole = hlo_module_clone(s->best.m, NULL);
-  u32 n = shrink_length(whole), without = 0, with = n;  // instructions kept
+  u32 n = shrink_length(whole);
+  shrink_sequence q = {.next = next_end, .of = whole, .at = {.edit = !beginning, .n = n, .to = n}};
   hs_status st = HS_GOOD;
-  while (hs_ok(st) && with - without > 1) {
-    u32 mid = without + (with - without) / 2;
-    bool kept;
-    st =
-        beginning ? try_stretch(s, whole, 0, mid, &kept) : try_stretch(s, whole, n - mid, n, &kept);
-    *(kept ? &with : &without) = mid;
+  for (bool kept = true; kept && hs_ok(st);) {
+    st = shrink_first(s, &q, &kept);
+    if (kept) q.at.to = q.at.from, q.at.from = q.at.start;
   }
   hlo_module_free(whole);
   return st;
 }
 
 static hs_status narrow(shrink_search *s) {
-  if (s->narrowed == s->kept || shrink_length(s->best.m) < SHORT) return HS_GOOD;
+  if (s->narrowed || shrink_length(s->best.m) < SHORT) return HS_GOOD;
   HS_TRY(halve(s));
   HS_TRY(bisect_ends(s, true));
   HS_TRY(bisect_ends(s, false));
-  s->narrowed = s->kept;
+  s->narrowed = true;
   return HS_GOOD;
 }
 
-// Plain arguments, where they show the fault as well.
-static hs_status simplify_values(shrink_search *s) {
+// Plain arguments. edit: the parameter; part: the word.
+static bool next_values(const shrink_search *s, shrink_sequence *q, shrink_candidate *out) {
   static const char *const words[] = {"zeros", "ones", "iota"};
-  for (u32 k = 0; k < s->best.nargs; k++)
-    for (size_t w = 0; w < HS_COUNT(words); w++) {
+  for (shrink_place *p = &q->at; p->edit < s->best.nargs; p->edit++, p->part = 0)
+    while (p->part < HS_COUNT(words) && !hs_interrupted()) {
       shrink_case x = case_of(hlo_module_clone(s->best.m, NULL));
-      bool kept;
-      HS_TRY(hs_poll());
       x.nargs = s->best.nargs;
       x.args = hs_calloc(x.nargs + 1, sizeof(hlo_literal *));
       for (u32 j = 0; j < x.nargs; j++)
-        if (j != k) x.args[j] = hlo_literal_ref(s->best.args[j]);
-      hs_status st = hlo_input_by_words(x.m->entry->params[k]->shape, words[w], k, &x.args[k]);
-      if (!hs_ok(st)) {
-        hs_status_drop(st);
-        shrink_case_free(&x);
-        break;
-      }
-      HS_TRY(try(s, x, "simplifying arguments", &kept));
-      if (kept) break;
+        if (j != p->edit) x.args[j] = hlo_literal_ref(s->best.args[j]);
+      hs_status st = hlo_input_by_words(x.m->entry->params[p->edit]->shape, words[p->part++],
+                                        p->edit, &x.args[p->edit]);
+      *out = (shrink_candidate){.doing = "simplifying arguments", .x = x};
+      if (hs_ok(st)) return true;
+      hs_status_drop(st);
+      shrink_case_free(&out->x);
     }
+  return false;
+}
+
+// Plain arguments, where they show the fault as well: of each parameter the first that do.
+static hs_status simplify_values(shrink_search *s) {
+  shrink_sequence q = {.next = next_values};
+  for (bool kept = true; kept;) {
+    HS_TRY(shrink_first(s, &q, &kept));
+    q.at.edit++;
+    q.at.part = 0;
+  }
   return HS_GOOD;
 }
 
 static hs_status search(shrink_search *s) {
   bool kept, progress = true;
-  shrink_case x = case_of(hlo_module_clone(s->best.m, NULL));
-  cut_drop_result_attrs(x.m);
-  HS_TRY(try(s, x, "dropping what the program does not use", &kept));
+  shrink_candidate c = {.doing = "dropping what the program does not use",
+                        .x = case_of(hlo_module_clone(s->best.m, NULL))};
+  cut_drop_result_attrs(c.x.m);
+  HS_TRY(shrink_try(s, &c, &kept));
   HS_TRY(narrow(s));
   HS_TRY(shrink_passes(s));
   while (progress) {
     progress = false;
-    for (u32 k = 0; k < shrink_edit_count; k++) {
+    for (u32 edit = 0; edit < shrink_edit_count;) {
       HS_TRY(narrow(s));
-      if (s->valid || !shrink_edits[k].valid) HS_TRY(run_edit(s, &shrink_edits[k], &progress));
+      HS_TRY(run_edits(s, &edit, &progress));
     }
   }
   if (s->best.nargs == s->best.m->entry->nparams) HS_TRY(simplify_values(s));
@@ -398,11 +265,10 @@ hs_status shrink_run(shrink_search *s) {
                    s->t.changes);
   // A fault that every run has shown is asked for once a candidate; the result is judged again.
   s->t.steady |= s->t.unanimous && s->t.kind != BISECT_SLOWER;
-  s->judged_s = (double)(hs_now_ns() - s->begin) * 1e-9;
-  s->narrowed = UINT32_MAX;
+  s->judged_s = s->usual_s = (double)(hs_now_ns() - s->begin) * 1e-9;
   HS_TRY(try_compile_only(s));
   know_values(s);
-  set->deadline = HS_MAX(LEAST_DEADLINE, DEADLINE_FACTOR * s->judged_s);  // of the worker
+  set->deadline = shrink_deadline(s);  // of the worker
   hs_status st = search(s);
   set->deadline = deadline;
   repl_progress_end(s->t.c->out);
@@ -412,7 +278,7 @@ hs_status shrink_run(shrink_search *s) {
   }
   if (!hs_ok(st) || !s->valid || s->best.args) return st;
   shrink_case x = {.m = s->best.m};
-  HS_TRY(find_arguments(s, &x));
+  HS_TRY(shrink_find_arguments(s, &x));
   s->best = x;
   return HS_GOOD;
 }
@@ -421,6 +287,6 @@ void shrink_end(shrink_search *s) {
   shrink_case_free(&s->best);
   hs_free(s->fault);
   hs_free(s->likeness);
-  shrink_pipeline_free(s);
+  shrink_pipeline_free(&s->passes);
   repl_values_free(&s->known);
 }

@@ -1,5 +1,6 @@
 // shrink.h: making a module smaller while a fault remains: what is tried (shrink_edits.c,
-// shrink.def) and the search (shrink.c).
+// shrink.def), the search (shrink.c, shrink_passes.c), and how candidates are judged
+// (shrink_judge.c, shrink_first.c).
 #ifndef REPL_SHRINK_H
 #define REPL_SHRINK_H
 
@@ -43,6 +44,19 @@ typedef struct shrink_pipeline {
   i64 limit;           // rewrites of each pass; -1: no limit
 } shrink_pipeline;
 
+// Where a sequence of candidates stands; each has a meaning of its own for these.
+typedef struct shrink_place {
+  u32 edit, n, part, start, from, to;
+} shrink_place;
+
+// What is tried in place of the best case: another one, or the best one by another pipeline.
+typedef struct shrink_candidate {
+  const char *doing;
+  shrink_case x;           // m NULL: the best one
+  shrink_pipeline passes;  // program NULL: those of the search
+} shrink_candidate;
+void shrink_candidate_free(shrink_candidate *);
+
 // The search. The caller fills in the first part; `best` is the smallest case found so far, which
 // still has the fault, also after an error. `valid`: candidates that do not verify are dropped.
 typedef struct shrink_search {
@@ -53,6 +67,7 @@ typedef struct shrink_search {
   bool valid;
   u64 seed;
   double seconds;  // the search ends then; 0: when nothing more goes
+  u32 jobs;        // candidates judged at a time; 0: 1
   shrink_case best;
   // ---- results
   char *fault;      // what is wrong with the case given
@@ -64,21 +79,43 @@ typedef struct shrink_search {
   shrink_pipeline passes;
   u64 begin, end;   // ns
   double judged_s;  // how long the first verdict took
+  double usual_s;   // how long the last one did
   char *likeness;   // of the fault: verdicts with another one do not count
-  u32 narrowed;     // what `kept` was when no shorter stretch of the entry had the fault
+  bool narrowed;    // no shorter stretch of the entry has the fault
 } shrink_search;
+
+// Candidates in the order in which they are to be tried.
+typedef struct shrink_sequence shrink_sequence;
+struct shrink_sequence {
+  // The next one, supposed that none before it has the fault: the best case is as at the start.
+  // False when there is none, and after Ctrl-C.
+  bool (*next)(const shrink_search *, shrink_sequence *, shrink_candidate *out);
+  const void *of;  // what it is made from
+  shrink_place at;
+};
+// Judges the candidates until one has the fault: that is the best one then, *kept, and the sequence
+// stands behind it. Fails on Ctrl-C and when the time is up.
+hs_status shrink_first(shrink_search *, shrink_sequence *, bool *kept);
+// Likewise a single one. Takes it.
+hs_status shrink_try(shrink_search *, shrink_candidate *take, bool *kept);
 
 // Sets the pipeline. Fails when the text is none.
 hs_status shrink_pipeline_set(shrink_search *, const char *text);
 // Runs it on a module, with its limit of rewrites.
 hs_status shrink_pipeline_run(shrink_search *, hlo_module *, pass_run_options *);
-void shrink_pipeline_free(shrink_search *);
+void shrink_pipeline_free(shrink_pipeline *);
 // Makes the pipeline shorter while the best case has the fault. E_DEADLINE when the time is up.
 hs_status shrink_passes(shrink_search *);
 
+// Whether a verdict takes a run: without one, no candidate needs arguments.
+bool shrink_is_run(const shrink_search *);
+// Gives a case arguments: by name where the best one has them or the values are known, else random.
+hs_status shrink_find_arguments(const shrink_search *, shrink_case *);
 // Whether the case has the fault of the search (any fault, for the first one): *why says which
 // (the caller's to free), NULL when it has none or another one. Fails on Ctrl-C only.
 hs_status shrink_judge(shrink_search *, const shrink_case *, char **why);
+// Seconds that a verdict may take.
+double shrink_deadline(const shrink_search *);
 // Judges the case given (E_DIFFER when it has no fault) and makes it smaller. E_INTERRUPTED leaves
 // the best so far.
 hs_status shrink_run(shrink_search *);

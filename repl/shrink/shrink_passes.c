@@ -9,14 +9,12 @@
 
 // ---- a parsed pipeline --------------------------------------------------------------------------
 // Passes remember in the program what they found idle; each run begins as after parsing.
-static void parsed_free(shrink_pipeline *p) {
+void shrink_pipeline_free(shrink_pipeline *p) {
   if (p->program) pipeline_free(p->program);
   hs_free(p->fresh);
   hs_free(p->text);
   *p = (shrink_pipeline){.limit = -1};
 }
-
-void shrink_pipeline_free(shrink_search *s) { parsed_free(&s->passes); }
 
 static hs_status parse(const shrink_search *s, const char *text, shrink_pipeline *out) {
   const repl_session *session = s->t.c->s;
@@ -32,7 +30,7 @@ static hs_status parse(const shrink_search *s, const char *text, shrink_pipeline
 hs_status shrink_pipeline_set(shrink_search *s, const char *text) {
   shrink_pipeline now;
   HS_TRY(parse(s, text, &now));
-  parsed_free(&s->passes);
+  shrink_pipeline_free(&s->passes);
   s->passes = now;
   s->pipeline = now.text;
   return HS_GOOD;
@@ -101,73 +99,75 @@ static hs_status run_once(shrink_search *s, pass_list *out, i64 *rewrites) {
   return HS_GOOD;
 }
 
-static bool time_is_up(shrink_search *s) {
-  s->out_of_time = s->end && hs_now_ns() > s->end;
-  return s->out_of_time;
-}
-
-// Keeps the pipeline (taken) when the case has the fault with it.
-static hs_status try_pipeline(shrink_search *s, char *take, bool *kept) {
-  *kept = false;
-  shrink_pipeline before = s->passes, now;
-  hs_status st =
-      time_is_up(s) ? hs_fail(HS_E_DEADLINE, "shrink: out of time") : parse(s, take, &now);
+// A candidate: the best case with that pipeline (taken).
+static hs_status with_pipeline(const shrink_search *s, char *take, i64 limit,
+                               shrink_candidate *out) {
+  *out = (shrink_candidate){.doing = "looking for the passes with the fault"};
+  hs_status st = parse(s, take, &out->passes);
+  out->passes.limit = limit;
   hs_free(take);
-  HS_TRY(st);
-  char *why = NULL;
-  s->passes = now;
-  s->pipeline = now.text;
-  s->tried++;
-  st = shrink_judge(s, &s->best, &why);
-  *kept = hs_ok(st) && why;
-  if (*kept) {
-    s->kept++;
-    hs_free(s->fault);
-    s->fault = why;
-    parsed_free(&before);
-    return st;
-  }
-  hs_free(why);
-  parsed_free(&s->passes);
-  s->passes = before;
-  s->pipeline = before.text;
   return st;
 }
 
+static hs_status try_pipeline(shrink_search *s, char *take, bool *kept) {
+  shrink_candidate c;
+  *kept = false;
+  HS_TRY(with_pipeline(s, take, -1, &c));
+  return shrink_try(s, &c, kept);
+}
+
+// The list without the passes start..from-1; false also when they cannot be parsed again.
+static bool next_list(const shrink_search *s, shrink_sequence *q, shrink_candidate *out) {
+  const pass_list *l = q->of;
+  shrink_place *p = &q->at;
+  for (; p->part; p->part /= 2, p->from = 0) {
+    if (p->from >= l->n || l->n < 2 || p->part >= l->n) continue;
+    p->start = p->from;
+    p->from = HS_MIN((u32)l->n, p->from + p->part);
+    hs_status st = with_pipeline(s, joined(l, p->start, p->from), -1, out);
+    bool parsed = hs_ok(st);
+    hs_status_drop(st);
+    return parsed;
+  }
+  return false;
+}
+
 static hs_status fewer(shrink_search *s, pass_list *l) {
-  for (size_t part = l->n / 2; part; part /= 2)
-    for (size_t from = 0; from < l->n && l->n > 1;) {
-      size_t to = HS_MIN(l->n, from + part);
-      bool kept;
-      if (to - from == l->n) break;
-      HS_TRY(try_pipeline(s, joined(l, from, to), &kept));
-      if (!kept) {
-        from = to;
-        continue;
-      }
-      memmove(l->v + from, l->v + to, (l->n - to) * sizeof *l->v);
-      l->n -= to - from;
-    }
+  shrink_sequence q = {.next = next_list, .of = l, .at.part = (u32)l->n / 2};
+  for (bool kept = true; kept;) {
+    HS_TRY(shrink_first(s, &q, &kept));
+    if (!kept) break;
+    memmove(l->v + q.at.start, l->v + q.at.from, (l->n - q.at.from) * sizeof *l->v);
+    l->n -= q.at.from - q.at.start;
+    q.at.from = q.at.start;
+  }
   return HS_GOOD;
+}
+
+// from: the most rewrites that are known not to be enough; to: the fewest that are.
+static bool next_limit(const shrink_search *s, shrink_sequence *q, shrink_candidate *out) {
+  shrink_place *p = &q->at;
+  if (p->to - p->from < 2 || p->to < p->from) return false;
+  p->start = p->from;
+  p->from += (p->to - p->from) / 2;
+  hs_status st = with_pipeline(s, hs_strdup(s->pipeline), p->from, out);
+  bool parsed = hs_ok(st);
+  hs_status_drop(st);
+  return parsed;
 }
 
 // The fewest rewrites of a single pass.
 static hs_status fewest_rewrites(shrink_search *s) {
   pass_list none = {0};
-  i64 most = 0, good = 0;
+  i64 most = 0;
   s->passes.limit = -1;
   hs_status st = run_once(s, &none, &most);
   hs_vec_free(&none);
-  i64 bad = most;
-  while (hs_ok(st) && bad - good > 1 && !time_is_up(s)) {
-    char *why = NULL;
-    s->passes.limit = good + (bad - good) / 2;
-    s->tried++;
-    st = shrink_judge(s, &s->best, &why);
-    *(why ? &bad : &good) = s->passes.limit;
-    hs_free(why);
+  shrink_sequence q = {.next = next_limit, .at.to = (u32)HS_MIN(most, (i64)UINT32_MAX)};
+  for (bool kept = true; kept && hs_ok(st);) {
+    st = shrink_first(s, &q, &kept);
+    if (kept) q.at.to = q.at.from, q.at.from = q.at.start;
   }
-  s->passes.limit = hs_ok(st) && bad > 0 && bad < most ? bad : -1;
   return st;
 }
 
