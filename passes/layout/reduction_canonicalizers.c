@@ -1,5 +1,5 @@
 // reduction_canonicalizers.c — XLA:GPU's canonical forms of reduce, in the order in which it
-// makes them: what is reduced lies in memory as it is numbered, and neighbouring dimensions are one.
+// makes them: what is reduced lies in memory as it is numbered, and neighbours are one dimension.
 // They are files of these names in xla/service/gpu/transforms.
 //
 // - reduction-degenerate-dim-remover: dimensions of size 1 are left out.
