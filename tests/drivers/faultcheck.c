@@ -5,7 +5,8 @@
 // The script is a session, line by line; every command of the table must be in it. At each line the
 // session is as the lines before left it. A child of this process runs the line and counts its
 // calls of each kind (faults.def); then other children run it with call 1, 2, 3, ... of a kind
-// failing: every one with --all, else those that a fraction of a second has room for. After each the session must be whole:
+// failing: every one with --all, else those that a fraction of a second has room for. After each
+// the session must be whole:
 //   - the child ends by itself, in time, without a report of a sanitizer or a leak;
 //   - the modules and their versions are as before the line or as after it, and every version of
 //     before can be gone to, has the text that it had, and verifies as it did;
