@@ -55,7 +55,7 @@ SRC_passes   := $(wildcard passes/*.c passes/*/*.c)
 SRC_backends := $(filter-out backends/emit/% backends/gpu/emu/%,$(wildcard backends/*.c backends/*/*.c backends/*/*/*.c)) $(if $(filter 1,$(HAVE_LLVM)),$(wildcard backends/emit/*.c backends/emit/*/*.c backends/gpu/emu/*.c))
 SRC_profiler := $(wildcard profiler/*.c profiler/*/*.c)
 SRC_viz      := $(wildcard viz/*.c viz/*/*.c)
-SRC_repl     := $(filter-out repl/main.c repl/late.c,$(wildcard repl/*.c repl/*/*.c))
+SRC_repl     := $(filter-out repl/main.c,$(wildcard repl/*.c repl/*/*.c))
 SRC_plugin   := $(wildcard plugin/*.c)
 LIB_SRC := $(SRC_core) $(SRC_passes) $(SRC_backends) $(SRC_profiler) $(SRC_viz) $(SRC_repl)
 LIB_OBJ := $(LIB_SRC:%.c=$(B)/%.o)
@@ -83,16 +83,9 @@ PLUGIN_OBJ := $(SRC_plugin:%.c=$(B)/%.o)
 $(B)/libpjrt_hlosh.so: $(PLUGIN_OBJ) $(B)/libhlosh.a plugin/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=plugin/exports.map -o $@ $(PLUGIN_OBJ) $(B)/libhlosh.a $(LIBS)
-# The program loads large libraries when it first calls them, where that can be done (scripts/late.sh). Sanitizers want
-# all of them from the start.
-$(B)/late.def: scripts/late.sh $(B)/libhlosh.a $(B)/config.mk
-	$(Q)CC="$(CC)" LIBS_LATE="$(if $(filter release debug,$(VARIANT)),$(LIBS_LATE))" LIBS_REST="$(LIBS_REST)" sh scripts/late.sh $(B)/libhlosh.a >$@.new
-	$(Q)cmp -s $@.new $@ || cp $@.new $@; rm $@.new; touch $@
-$(B)/repl/late.o: CFLAGS += -I$(B)
-$(B)/repl/late.o: $(B)/late.def
-$(B)/hlosh: $(B)/repl/main.o $(B)/repl/late.o $(B)/libhlosh.a
+$(B)/hlosh: $(B)/repl/main.o $(B)/libhlosh.a
 	$(call say,LINK,$@)
-	$(Q)libs="$(LIBS_REST)"; grep -q '^FUNCTION' $(B)/late.def || libs="$(LIBS)"; $(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(B)/libhlosh.a $$libs
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)
 # What the test drivers share: the runner, XLA's test cases as data, random modules.
 TESTLIB_OBJ := $(patsubst %.c,$(B)/%.o,$(wildcard tests/harness/*.c tests/xla_cases/*.c tests/random/*.c))
 $(B)/tests/libtests.a: $(TESTLIB_OBJ)
@@ -134,7 +127,7 @@ $(B)/backends/jax/jax.o: backends/jax/child.py
 $(B)/repl/shell/gallery.o: $(wildcard examples/*.hlo)
 $(B)/viz/page/explore_write.o: $(wildcard viz/page/explorer*.js viz/page/explorer.css viz/page/explorer.html)
 
--include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(PLUGIN_OBJ:.o=.d) $(API_OBJ:.o=.d) $(B)/repl/main.d $(B)/repl/late.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
+-include $(FUZZERS:%=$(B)/tests/fuzz/%.d) $(LIB_OBJ:.o=.d) $(PLUGIN_OBJ:.o=.d) $(API_OBJ:.o=.d) $(B)/repl/main.d $(DRIVERS:%=$(B)/tests/drivers/%.d) $(UNITS:%=$(B)/tests/unit/%.d) $(PLUGINS:%=$(B)/tests/lib%.d) $(TESTLIB_OBJ:.o=.d) $(BENCHES:%=$(B)/bench/%.d)
 
 unit: $(UNITS:%=$(B)/unit/%) fuzzers
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)

@@ -7,7 +7,7 @@ txt=$dir/config.txt
 : "${CC:=gcc}"
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-flags= libs= late= where=
+flags= libs=
 : >"$txt.new"
 { echo "# made by scripts/probe.sh"; } >"$out.new"
 
@@ -30,8 +30,7 @@ done
 if [ -n "$llvm" ]; then
   have LLVM 1
   flags="$flags -isystem $($llvm --includedir) -DHLOSH_LLVM_MAJOR=$($llvm --version | cut -d. -f1)"
-  where="-L$($llvm --libdir) -Wl,-rpath,$($llvm --libdir)"
-  late="$late $($llvm --libs 2>/dev/null | head -1)"
+  libs="$libs -L$($llvm --libdir) -Wl,-rpath,$($llvm --libdir) $($llvm --libs 2>/dev/null | head -1)"
   row LLVM "$($llvm --version)" "CPU code generation"
   fc=$(dirname "$(readlink -f "$(command -v $llvm)")")/FileCheck
   [ -x "$fc" ] && echo "FILECHECK := $fc" >>"$out.new"
@@ -40,13 +39,12 @@ else
   row LLVM "missing" "no cpu backend; fix: apt-get install llvm-19-dev"
 fi
 
-# opt ID HEADER LIBS WHAT FIX: late ID ... is of those that the program may load when it needs them (scripts/late.sh)
+# opt ID HEADER LIBS WHAT FIX
 opt() {
-  into=libs; [ "$1" = late ] && { into=late; shift; }
-  if try "$2" "$3"; then have "$1" 1; eval "$into=\"\$$into $3\""; row "$1" "found" "$4"; else have "$1" 0; row "$1" "missing" "$4; fix: apt-get install $5"; fi
+  if try "$2" "$3"; then have "$1" 1; libs="$libs $3"; row "$1" "found" "$4"; else have "$1" 0; row "$1" "missing" "$4; fix: apt-get install $5"; fi
 }
-opt late DNNL dnnl.h -ldnnl "dot and convolution on the cpu" libdnnl-dev
-opt late LAPACKE lapacke.h "-llapacke -lopenblas" "factorizations" "libopenblas-dev liblapacke-dev"
+opt DNNL dnnl.h -ldnnl "dot and convolution on the cpu" libdnnl-dev
+opt LAPACKE lapacke.h "-llapacke -lopenblas" "factorizations" "libopenblas-dev liblapacke-dev"
 opt CJSON cjson/cJSON.h -lcjson "JSON" libcjson-dev
 opt ZLIB zlib.h -lz ".gz input" zlib1g-dev
 opt ZSTD zstd.h -lzstd ".zst input" libzstd-dev
@@ -72,8 +70,7 @@ if [ -n "$cuda" ]; then have CUDA 1; flags="$flags -isystem $cuda/include"; row 
 else have CUDA 0; have CUPTI 0; row CUDA "not found" "gpu backend off (optional); set CUDA_HOME"; fi
 dot=$(command -v dot) && row dot "$dot" "draws graphs" || row dot missing "no pictures; fix: apt-get install graphviz"
 
-rest="$( [ "$have_OPENMP" = 1 ] && echo -fopenmp) -lm -ldl"
-{ echo "CONFIG_CFLAGS := $flags"; echo "LIBS_LATE := $late"; echo "LIBS_REST := $where $libs $rest"; echo "LIBS := $where $late $libs $rest"; } >>"$out.new"
+{ echo "CONFIG_CFLAGS := $flags"; echo "LIBS := $libs $( [ "$have_OPENMP" = 1 ] && echo -fopenmp) -lm -ldl"; } >>"$out.new"
 [ "$have_OPENMP" = 1 ] && echo "CFLAGS_backends_cpu_rt_ := -fopenmp" >>"$out.new"
 cmp -s "$txt.new" "$txt" || cat "$txt.new"
 mv "$txt.new" "$txt"; mv "$out.new" "$out"

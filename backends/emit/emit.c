@@ -209,7 +209,7 @@ void emit_reuse(emit_unit *u, emit_code *code) { u->code = code; }
 
 hs_status emit_finish(emit_unit *u, bool all, u32 threads, double *out_ms) {
   u64 t0 = hs_now_ns();
-  if (!u->jit) u->jit = emit_jit_new(&u->options);
+  if (!u->jit) HS_TRY(emit_jit_new(&u->options, &u->jit));
   emit_work w = {0};
   emit_body **bodies = hs_alloc((u->bodies.n + 1) * sizeof *bodies);
   emit_region **regions = hs_alloc((u->regions.n + 1) * sizeof *regions);

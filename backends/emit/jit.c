@@ -1,31 +1,35 @@
 // jit.c — code for this machine: its target machine, passes, object code, linking.
 //
 // Several kernels are a module, because a module costs about a millisecond by itself; modules are
-// made on threads (llvm/modules.c). LLVMTargetMachineEmitToMemoryBuffer makes object code, which
-// object.c places and links. The pass list is short because the code generator writes clean code:
-// hoisted, in SSA form, unrolled.
+// made on threads (llvm/modules.c). Code generation runs outside ORC:
+// LLVMTargetMachineEmitToMemoryBuffer, then LLVMOrcLLJITAddObjectFile, which is the same call in
+// every LLVM version and needs no thread-safe contexts. The pass list is short because the code
+// generator writes clean code: hoisted, in SSA form, unrolled.
 //
 // Object code has no addresses of this process in it: constant arrays and functions of ours are
-// symbols, which are resolved when it is linked. So it can be kept for another process (emit_code):
-// the processor and LLVM's version, then for each module a digest of what decides about its code,
-// the sizes of its functions, and the object. A program whose code was kept never calls LLVM.
+// symbols, which the JIT is told (place_constants, place_helpers). So it can be kept for another
+// process (emit_code): the processor and LLVM's version, then for each module a digest of what
+// decides about its code, the sizes of its functions, and the object.
 //
 // LLVM ends the process where it cannot go on (a fatal error, an assertion, a crash). That is the
 // worker's process; before it ends, it says which kernels this thread was compiling.
 #include "backends/emit/unit.h"
 #include "backends/emit/codegen.h"
-#include "backends/emit/host.h"
 #include "backends/emit/llvm/modules.h"
-#include "backends/emit/object.h"
 
 #include <llvm-c/Core.h>
 #include <llvm-c/ErrorHandling.h>
+#include <llvm-c/LLJIT.h>
 #include <llvm-c/Object.h>
+#include <llvm-c/Orc.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "backends/wire.h"
 #include "backends/worker.h"
@@ -39,12 +43,13 @@
   "loop-mssa(loop-rotate,licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg)"
 
 struct emit_jit {
+  LLVMOrcLLJITRef jit;
   emit_options options;
-  HS_VEC(emit_object *) objects;
 };
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *host_cpu, *host_features;
+static i64 host_cache;
 
 static void doing_bodies(u32 n, emit_body *const *bodies) {
   const char *names[KERNELS_PER_MODULE];
@@ -60,6 +65,23 @@ static void fatal_error(const char *reason) {
   (void)raise(SIGABRT);  // LLVM would exit, with all that is registered for that
 }
 
+// The largest cache that CPUID describes: leaf 4 of Intel's manual, 8000001Dh of AMD's. (sysconf
+// adds up the caches of a whole machine.)
+static i64 last_cache(void) {
+  i64 most = 0;
+#if defined(__x86_64__)
+  static const unsigned leaves[] = {4, 0x8000001D};
+  for (size_t l = 0; l < HS_COUNT(leaves); l++)
+    for (unsigned k = 0; k < 8; k++) {
+      unsigned a = 0, b = 0, c = 0, d = 0;
+      if (!__get_cpuid_count(leaves[l], k, &a, &b, &c, &d) || (a & 31) == 0) break;
+      most = HS_MAX(most, ((i64)(b >> 22) + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) *
+                              ((i64)c + 1));
+    }
+#endif
+  return most;
+}
+
 static void init_llvm(void) {
   LLVMInstallFatalErrorHandler(fatal_error);
   (void)LLVMInitializeNativeTarget();
@@ -67,15 +89,26 @@ static void init_llvm(void) {
   (void)LLVMInitializeNativeAsmParser();
   host_cpu = LLVMGetHostCPUName();
   host_features = LLVMGetHostCPUFeatures();
+  host_cache = last_cache();
   const char *args[] = {"hlosh", "-disable-lsr"};
   LLVMParseCommandLineOptions(2, args, NULL);
 }
 
-void emit_llvm_init(void) { (void)pthread_once(&once, init_llvm); }
+u32 emit_vector_bytes(void) {
+  (void)pthread_once(&once, init_llvm);
+  if (strstr(host_features, "+avx512vl") && strstr(host_features, "+avx512bw") &&
+      strstr(host_features, "+avx512dq"))
+    return 64;
+  return strstr(host_features, "+avx2") ? 32 : 16;
+}
+
+i64 emit_cache_bytes(void) {
+  (void)pthread_once(&once, init_llvm);
+  return host_cache;
+}
 
 static hs_status target_machine(const void *none, LLVMTargetMachineRef *out) {
   (void)none;
-  emit_llvm_init();
   char *triple = LLVMGetDefaultTargetTriple(), *err = NULL;
   LLVMTargetRef t;
   *out = NULL;
@@ -182,19 +215,12 @@ static void note_sizes(LLVMContextRef ctx, LLVMMemoryBufferRef object, u32 n,
 }
 
 // ---- object code --------------------------------------------------------------------------------
-// Object code of a module: LLVM's, or of bytes that were given.
-typedef struct object {
-  const char *p;  // NULL: not there yet
-  size_t n;
-  LLVMMemoryBufferRef made;
-} object;
-
 typedef struct job {
   const emit_options *options;
   const emit_work *w;
   u32 per;                 // regions first, each a module; then so many bodies to a module
   u32 nmissing, *missing;  // modules without an object
-  object *objects;
+  LLVMMemoryBufferRef *objects;
 } job;
 
 // What module k is made of: a region, or n bodies.
@@ -216,17 +242,19 @@ static hs_status compile_module(emit_llvm *c, void *arg, u32 number) {
   u32 k = j->missing[number];
   part x = part_of(j, k);
   HS_TRY(build_module(c, j->options, x.n, x.bodies, x.region, &m));
-  object *o = &j->objects[k];
-  hs_status s = emit_llvm_code(c, m, LLVMObjectFile, &o->made);
-  if (hs_ok(s)) {
-    o->p = LLVMGetBufferStart(o->made), o->n = LLVMGetBufferSize(o->made);
-    note_sizes(c->ctx, o->made, x.n, x.bodies, x.region);
-  }
+  hs_status s = emit_llvm_code(c, m, LLVMObjectFile, &j->objects[k]);
+  if (hs_ok(s)) note_sizes(c->ctx, j->objects[k], x.n, x.bodies, x.region);
   LLVMDisposeModule(m);
   return s;
 }
 
 // ---- object code that is kept -------------------------------------------------------------------
+static void put_compiler(hs_buf *b) {
+  unsigned major, minor, patch;
+  LLVMGetVersion(&major, &minor, &patch);
+  hs_buf_printf(b, "LLVM %u.%u.%u, %s, %s", major, minor, patch, host_cpu, host_features);
+}
+
 static void digest_of(const job *j, u32 k, u8 out[HS_SHA256_BYTES]) {
   hs_buf b = {0};
   part x = part_of(j, k);
@@ -263,25 +291,25 @@ static void take_sizes(wire_reader *r, const part *x) {
 static void take_objects(job *j, u32 n, const emit_code *code) {
   wire_reader r = {code->given, code->n, false};
   hs_buf here = {0};
-  emit_host_identity(&here);
+  put_compiler(&here);
   hs_str by = wire_get_str(&r);
   bool fits = by.n == here.n && !memcmp(by.p, here.p, by.n) && wire_get_u32(&r) == n;
   hs_buf_free(&here);
   for (u32 k = 0; k < n && fits && !r.bad; k++) {
     u8 mine[HS_SHA256_BYTES];
     digest_of(j, k, mine);
-    hs_str is = wire_get_bytes(&r), sizes = wire_get_bytes(&r), bytes = wire_get_bytes(&r);
-    if (r.bad || is.n != sizeof mine || memcmp(is.p, mine, is.n) != 0 || !bytes.n) continue;
+    hs_str is = wire_get_bytes(&r), sizes = wire_get_bytes(&r), object = wire_get_bytes(&r);
+    if (r.bad || is.n != sizeof mine || memcmp(is.p, mine, is.n) != 0 || !object.n) continue;
     part x = part_of(j, k);
     wire_reader s = {sizes.p, sizes.n, false};
     take_sizes(&s, &x);
-    j->objects[k] = (object){.p = bytes.p, .n = bytes.n};
+    j->objects[k] = LLVMCreateMemoryBufferWithMemoryRangeCopy(object.p, object.n, "kept");
   }
 }
 
 static void keep_objects(const job *j, u32 n, hs_buf *out) {
   hs_buf here = {0};
-  emit_host_identity(&here);
+  put_compiler(&here);
   wire_put_bytes(out, here.p, here.n);
   wire_put_u32(out, n);
   for (u32 k = 0; k < n; k++) {
@@ -292,59 +320,77 @@ static void keep_objects(const job *j, u32 n, hs_buf *out) {
     here.n = 0;
     put_sizes(&here, &x);
     wire_put_bytes(out, here.p, here.n);
-    wire_put_bytes(out, j->objects[k].p, j->objects[k].n);
+    wire_put_bytes(out, LLVMGetBufferStart(j->objects[k]), LLVMGetBufferSize(j->objects[k]));
   }
   hs_buf_free(&here);
 }
 
 // ---- linking ------------------------------------------------------------------------------------
-// A constant array of a body, a helper of ours, or a function of the C library.
-typedef struct wanted {
-  const char *name;
-  u64 address;
-} wanted;
+// Symbols of absolute addresses, gathered and told to the JIT at once.
+typedef struct symbols {
+  LLVMOrcLLJITRef jit;
+  HS_VEC(LLVMOrcCSymbolMapPair) v;
+} symbols;
 
-static void look_at_helper(void *arg, const char *symbol, u64 address) {
-  wanted *x = arg;
-  if (strcmp(symbol, x->name) == 0) x->address = address;
+static void add_symbol(void *arg, const char *name, u64 address) {
+  symbols *s = arg;
+  LLVMOrcCSymbolMapPair p = {
+      .Name = LLVMOrcLLJITMangleAndIntern(s->jit, name),
+      .Sym = {.Address = address, .Flags = {.GenericFlags = LLVMJITSymbolGenericFlagsExported}}};
+  hs_vec_push(&s->v, p);
 }
 
-static u64 resolve(void *arg, const char *name) {
-  const emit_work *w = arg;
-  char symbol[EMIT_SYMBOL_BYTES];
+static hs_status define_symbols(symbols *s) {
+  hs_status st = HS_GOOD;
+  if (s->v.n)
+    st = emit_llvm_failed("naming addresses",
+                          LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(s->jit),
+                                                LLVMOrcAbsoluteSymbols(s->v.v, s->v.n)));
+  hs_vec_free(&s->v);
+  return st;
+}
+
+static hs_status place_helpers(LLVMOrcLLJITRef jit) {
+  symbols s = {.jit = jit};
+  emit_each_helper(add_symbol, &s);
+  return define_symbols(&s);
+}
+
+// Where the constant arrays of all bodies lie that the JIT has not been told of.
+static hs_status place_constants(const emit_jit *jit, const emit_work *w) {
+  symbols s = {.jit = jit->jit};
   for (u32 k = 0; k < w->nknown; k++) {
-    const emit_body *b = w->known[k];
-    if (strncmp(name, b->name, strlen(b->name)) != 0) continue;
+    emit_body *b = w->known[k];
+    if (b->placed) continue;
+    b->placed = true;
     for (size_t j = 0; j < b->n->bufs.n; j++) {
-      emit_constant_symbol(b->name, j, symbol);
-      if (b->n->bufs.v[j].arg == NEST_BUF_CONST && strcmp(symbol, name) == 0)
-        return (u64)(uintptr_t)b->n->bufs.v[j].data;
+      char name[EMIT_SYMBOL_BYTES];
+      if (b->n->bufs.v[j].arg != NEST_BUF_CONST) continue;
+      emit_constant_symbol(b->name, j, name);
+      add_symbol(&s, name, (u64)(uintptr_t)b->n->bufs.v[j].data);
     }
   }
-  wanted x = {.name = name};
-  emit_each_helper(look_at_helper, &x);
-  return x.address ? x.address : emit_process_symbol(name);
+  return define_symbols(&s);
 }
 
-static hs_status find(const emit_object *o, const char *name, void **at) {
-  *at = emit_object_find(o, name);
-  return *at ? HS_GOOD : hs_fail(HS_E_INTERNAL, "compiled code has no %s", name);
+static hs_status look_up(const emit_jit *jit, const char *name, LLVMOrcExecutorAddress *at) {
+  *at = 0;
+  return emit_llvm_failed(name, LLVMOrcLLJITLookup(jit->jit, at, name));
 }
 
-// The entry points of what the object is made of.
-static hs_status take_entries(const emit_object *o, const part *x) {
-  void *at;
-  if (x->region) {
-    HS_TRY(find(o, x->region->name, &at));
-    x->region->fn = (i32(*)(void **, const emit_env *))(uintptr_t)at;
+static hs_status look_up_all(const emit_jit *jit, const emit_work *w) {
+  LLVMOrcExecutorAddress at;
+  for (u32 k = 0; k < w->nregions; k++) {
+    HS_TRY(look_up(jit, w->regions[k]->name, &at));
+    w->regions[k]->fn = (i32(*)(void **, const emit_env *))(uintptr_t)at;
   }
-  for (u32 k = 0; k < x->n; k++) {
-    emit_body *b = x->bodies[k];
-    HS_TRY(find(o, b->name, &at));
+  for (u32 k = 0; k < w->nbodies; k++) {
+    emit_body *b = w->bodies[k];
+    HS_TRY(look_up(jit, b->name, &at));
     b->fn = (emit_entry *)(uintptr_t)at;
     if (b->n->finish.n == 0) continue;
     char *second = hs_format("%s_finish", b->name);
-    hs_status s = find(o, second, &at);
+    hs_status s = look_up(jit, second, &at);
     b->finish = (emit_entry *)(uintptr_t)at;
     hs_free(second);
     HS_TRY(s);
@@ -352,20 +398,12 @@ static hs_status take_entries(const emit_object *o, const part *x) {
   return HS_GOOD;
 }
 
-static hs_status link_object(emit_jit *jit, const job *j, u32 k) {
-  emit_object *o;
-  HS_TRY(emit_object_load(j->objects[k].p, j->objects[k].n, resolve, (void *)(uintptr_t)j->w, &o));
-  hs_vec_push(&jit->objects, o);
-  part x = part_of(j, k);
-  return take_entries(o, &x);
-}
-
 // Objects of all n modules: taken from `code`, or compiled; all of them are put into it then.
 static hs_status make_objects(job *j, u32 n, u32 threads, emit_code *code) {
   if (code && code->given) take_objects(j, n, code);
   j->missing = hs_alloc(n * sizeof *j->missing);
   for (u32 k = 0; k < n; k++)
-    if (!j->objects[k].p) j->missing[j->nmissing++] = k;
+    if (!j->objects[k]) j->missing[j->nmissing++] = k;
   hs_status s = HS_GOOD;
   if (j->nmissing)
     s = emit_llvm_run(&(emit_llvm_work){j->nmissing, target_machine, NULL, compile_module, j},
@@ -384,10 +422,15 @@ hs_status emit_jit_compile(emit_jit *jit, const emit_work *w, u32 threads, emit_
   u32 n = w->nregions + (w->nbodies + j.per - 1) / j.per;
   j.objects = hs_calloc(n, sizeof *j.objects);
   hs_status s = make_objects(&j, n, threads, code);
-  for (u32 k = 0; k < n; k++) {
-    if (hs_ok(s)) s = link_object(jit, &j, k);
-    if (j.objects[k].made) LLVMDisposeMemoryBuffer(j.objects[k].made);
+  if (hs_ok(s)) s = place_constants(jit, w);
+  LLVMOrcJITDylibRef lib = LLVMOrcLLJITGetMainJITDylib(jit->jit);
+  for (u32 k = 0; k < n; k++) {  // the JIT takes them over
+    if (hs_ok(s))
+      s = emit_llvm_failed("adding object code",
+                           LLVMOrcLLJITAddObjectFile(jit->jit, lib, j.objects[k]));
+    else if (j.objects[k]) LLVMDisposeMemoryBuffer(j.objects[k]);
   }
+  if (hs_ok(s)) s = look_up_all(jit, w);
   hs_free(j.objects);
   return s;
 }
@@ -403,6 +446,7 @@ static hs_status module_text(emit_llvm *c, LLVMModuleRef m, bool assembly, hs_bu
 
 hs_status emit_jit_text(const emit_options *o, const emit_work *w, bool assembly, hs_buf *out) {
   emit_llvm c;
+  (void)pthread_once(&once, init_llvm);
   hs_status s = emit_llvm_open(&c, target_machine, NULL);
   for (u32 k = 0; k <= w->nregions && hs_ok(s); k++) {
     const emit_region *r = k ? w->regions[k - 1] : NULL;
@@ -416,21 +460,37 @@ hs_status emit_jit_text(const emit_options *o, const emit_work *w, bool assembly
 }
 
 // ---- the JIT ------------------------------------------------------------------------------------
-emit_jit *emit_jit_new(const emit_options *o) {
-  emit_jit *j = hs_calloc(1, sizeof *j);
-  j->options = *o;
-  return j;
+hs_status emit_jit_new(const emit_options *o, emit_jit **out) {
+  (void)pthread_once(&once, init_llvm);
+  *out = NULL;
+  LLVMOrcLLJITRef j = NULL;
+  HS_TRY(emit_llvm_failed("starting the JIT", LLVMOrcCreateLLJIT(&j, NULL)));
+  LLVMOrcDefinitionGeneratorRef g = NULL;
+  hs_status s =
+      emit_llvm_failed("process symbols", LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+                                              &g, LLVMOrcLLJITGetGlobalPrefix(j), NULL, NULL));
+  if (hs_ok(s)) LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(j), g);
+  if (hs_ok(s)) s = place_helpers(j);
+  if (!hs_ok(s)) {
+    (void)LLVMOrcDisposeLLJIT(j);
+    return s;
+  }
+  *out = hs_calloc(1, sizeof **out);
+  (*out)->jit = j;
+  (*out)->options = *o;
+  return HS_GOOD;
 }
 
 void emit_jit_free(emit_jit *j) {
   if (!j) return;
-  for (size_t k = 0; k < j->objects.n; k++) emit_object_free(j->objects.v[k]);
-  hs_vec_free(&j->objects);
+  LLVMErrorRef e = LLVMOrcDisposeLLJIT(j->jit);
+  if (e) LLVMConsumeError(e);
   hs_free(j);
 }
 
 void emit_jit_warm_up(void) {
   emit_llvm c;
+  (void)pthread_once(&once, init_llvm);
   hs_status s = emit_llvm_open(&c, target_machine, NULL);
   if (hs_ok(s)) {
     LLVMModuleRef m = emit_llvm_module(&c);

@@ -3,7 +3,6 @@
 #define EMIT_UNIT_H
 
 #include "backends/emit/emit.h"
-#include "backends/emit/host.h"
 #include "backends/emit/nest/nest.h"
 #include "backends/emit/region.h"
 #include <llvm-c/Types.h>
@@ -27,6 +26,7 @@ typedef struct emit_body {
   emit_entry *fn, *finish;
   size_t fn_bytes, finish_bytes;  // of their code
   u32 users, inlined;    // kernels that are this function; those of them that regions inline
+  bool placed;           // the JIT knows where its constant arrays are
   pthread_mutex_t lock;  // of the nest, while code is generated from it
 } emit_body;
 
@@ -60,10 +60,10 @@ typedef struct emit_work {
 // jit.c: what knows LLVM's passes and its linker. Compiles bodies and regions on threads and gives
 // them their entry points.
 typedef struct emit_jit emit_jit;
-emit_jit *emit_jit_new(const emit_options *);  // keeps a copy of the options
-void emit_jit_free(emit_jit *);                // with the code that it compiled; NULL is fine
-// What LLVM needs before its first use in a process, with the handler of its fatal errors.
-void emit_llvm_init(void);
+hs_status emit_jit_new(const emit_options *, emit_jit **out);  // keeps a copy of the options
+void emit_jit_free(emit_jit *);  // with the code that it compiled; NULL is fine
+u32 emit_vector_bytes(void);     // of this machine's widest registers worth using
+i64 emit_cache_bytes(void);      // of this machine's last cache; 0: not known
 // Compiles what is to be done on `threads` threads and sets the entry points; takes from `code`
 // what fits (NULL: nothing). E_UNSUPPORTED or E_INTERNAL of the first that fails.
 hs_status emit_jit_compile(emit_jit *, const emit_work *, u32 threads, emit_code *code);

@@ -31,7 +31,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void init(void) {
-  emit_llvm_init();
+  (void)emit_vector_bytes();  // the host's initialization, with the handler of fatal errors
   void (*const parts[])(void) = {LLVMInitializeNVPTXTargetInfo,  LLVMInitializeNVPTXTarget,
                                  LLVMInitializeNVPTXTargetMC,    LLVMInitializeNVPTXAsmPrinter,
                                  LLVMInitializeAMDGPUTargetInfo, LLVMInitializeAMDGPUTarget,

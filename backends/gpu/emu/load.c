@@ -50,7 +50,7 @@ static hs_status refused(hs_code code, const char *what, char *message) {
 
 static hs_status open_target(loader *l) {
   // The code generator for this machine, and what the process does when LLVM gives up.
-  emit_llvm_init();
+  (void)emit_cache_bytes();
   char *triple = LLVMGetDefaultTargetTriple(), *why = NULL;
   char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   LLVMTargetRef t;
