@@ -231,10 +231,14 @@ static void kernels_of_the_evaluator(void **state) {
 }
 
 int main(int argc, char **argv) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(collectives),        cmocka_unit_test(control_flow),
-      cmocka_unit_test(manual_regions),     cmocka_unit_test(a_deadlock_is_an_error),
-      cmocka_unit_test(two_places_to_meet), cmocka_unit_test(libraries),
-      cmocka_unit_test(in_place),           cmocka_unit_test(kernels_of_the_evaluator)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(collectives),
+                                     cmocka_unit_test(control_flow),
+                                     cmocka_unit_test(manual_regions),
+                                     cmocka_unit_test(a_deadlock_is_an_error),
+                                     cmocka_unit_test(two_places_to_meet),
+                                     cmocka_unit_test(libraries),
+                                     cmocka_unit_test(in_place),
+                                     cmocka_unit_test(sizes_of_each),
+                                     cmocka_unit_test(kernels_of_the_evaluator)};
   return run_cpu_tests(argc, argv, "cpu_devices", tests, HS_COUNT(tests));
 }
