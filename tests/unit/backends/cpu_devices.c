@@ -191,15 +191,13 @@ static void sizes_of_each(void **state) {
   hlo_module *m =
       parse("HloModule t, replica_count=4\n"
             "ENTRY e { x = f32[64] parameter(0)\n r = f32[64] reverse(x), dimensions={0}\n"
-            " n = f32[64] negate(x)\n ROOT y = f32[64] subtract(r, n) }");
-  for (int one = 0; one < 2; one++) {
-    backend_options o = {.one_device = one};
-    backend_compiled info;
-    backend_result r = run_on(cpu, m, &o, NULL, &info);
-    assert_int_equal(info.devices, one ? 1 : 4);
-    assert_int_equal(info.argument_bytes, 256);
-    backend_result_free(&r);
-  }
+            " n = f32[64] collective-permute(x), source_target_pairs={{0,1}}\n"
+            " ROOT y = f32[64] subtract(r, n) }");
+  backend_compiled info;
+  backend_result r = run_on(cpu, m, NULL, NULL, &info);
+  assert_int_equal(info.devices, 4);
+  assert_int_equal(info.argument_bytes, 256);
+  backend_result_free(&r);
   hlo_module_free(m);
 }
 
