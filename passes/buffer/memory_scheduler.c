@@ -345,15 +345,12 @@ const pass_info pass_hlo_memory_scheduler = {
     .run = run,
     .options = options,
     .noptions = HS_COUNT(options),
-    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
-              "  sum_b = f32[] parameter(1)\n"
-              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
-              "ENTRY e {\n"
-              "  x = f32[] parameter(0)\n"
-              "  kept = f32[128] broadcast(x), dimensions={}\n"
-              "  passing = f32[64] iota(), iota_dimension=0\n"
-              "  zero = f32[] constant(0)\n"
-              "  total = f32[] reduce(passing, zero), dimensions={0}, to_apply=sum\n"
-              "  ROOT r = f32[] reduce(kept, total), dimensions={0}, to_apply=sum\n"
-              "}\n",
+    .sample = PASS_SUM "ENTRY e {\n"
+                       "  x = f32[] parameter(0)\n"
+                       "  kept = f32[128] broadcast(x), dimensions={}\n"
+                       "  passing = f32[64] iota(), iota_dimension=0\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  total = f32[] reduce(passing, zero), dimensions={0}, to_apply=sum\n"
+                       "  ROOT r = f32[] reduce(kept, total), dimensions={0}, to_apply=sum\n"
+                       "}\n",
 };

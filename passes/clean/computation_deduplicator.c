@@ -171,17 +171,13 @@ const pass_info pass_computation_deduplicator = {
     .again = true,
     .options = options,
     .noptions = HS_COUNT(options),
-    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
-              "  sum_b = f32[] parameter(1)\n"
-              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
-
-              "sum_again {\n  sum_again_a = f32[] parameter(0)\n"
-              "  sum_again_b = f32[] parameter(1)\n"
-              "  ROOT sum_again_c = f32[] add(sum_again_a, sum_again_b)\n}\n"
-              "ENTRY e {\n"
-              "  x = f32[4,3] parameter(0)\n"
-              "  zero = f32[] constant(0)\n"
-              "  rows = f32[4] reduce(x, zero), dimensions={1}, to_apply=sum\n"
-              "  ROOT all = f32[] reduce(rows, zero), dimensions={0}, to_apply=sum_again\n"
-              "}\n",
+    .sample = PASS_SUM "sum_again {\n  sum_again_a = f32[] parameter(0)\n"
+                       "  sum_again_b = f32[] parameter(1)\n"
+                       "  ROOT sum_again_c = f32[] add(sum_again_a, sum_again_b)\n}\n"
+                       "ENTRY e {\n"
+                       "  x = f32[4,3] parameter(0)\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  rows = f32[4] reduce(x, zero), dimensions={1}, to_apply=sum\n"
+                       "  ROOT all = f32[] reduce(rows, zero), dimensions={0}, to_apply=sum_again\n"
+                       "}\n",
 };

@@ -171,17 +171,12 @@ const pass_info pass_dynamic_padder = {
     .run = run,
     .options = options,
     .noptions = HS_COUNT(options),
-    .sample = "sum {\n"
-              "  a = f32[] parameter(0)\n"
-              "  b = f32[] parameter(1)\n"
-              "  ROOT c = f32[] add(a, b)\n"
-              "}\n"
-              "ENTRY e {\n"
-              "  x = f32[4] parameter(0)\n"
-              "  n = s32[] parameter(1)\n"
-              "  zero = f32[] constant(0)\n"
-              "  used = f32[<=4] set-dimension-size(x, n), dimensions={0}\n"
-              "  twice = f32[<=4] add(used, used)\n"
-              "  ROOT y = f32[] reduce(twice, zero), dimensions={0}, to_apply=sum\n"
-              "}\n",
+    .sample = PASS_SUM "ENTRY e {\n"
+                       "  x = f32[4] parameter(0)\n"
+                       "  n = s32[] parameter(1)\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  used = f32[<=4] set-dimension-size(x, n), dimensions={0}\n"
+                       "  twice = f32[<=4] add(used, used)\n"
+                       "  ROOT y = f32[] reduce(twice, zero), dimensions={0}, to_apply=sum\n"
+                       "}\n",
 };

@@ -489,15 +489,13 @@ const pass_info pass_scatter_expander = {
     .needs = {HLO_SCATTER},
     .options = scatter_expander_options,
     .noptions = HS_COUNT(scatter_expander_options),
-    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
-              "  sum_b = f32[] parameter(1)\n"
-              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
-              "ENTRY e {\n"
-              "  x = f32[5,4] parameter(0)\n"
-              "  row = s32[1] parameter(1)\n"
-              "  u = f32[4] parameter(2)\n"
-              "  ROOT y = f32[5,4] scatter(x, row, u), update_window_dims={0}, "
-              "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, "
-              "to_apply=sum\n"
-              "}\n",
+    .sample =
+        PASS_SUM "ENTRY e {\n"
+                 "  x = f32[5,4] parameter(0)\n"
+                 "  row = s32[1] parameter(1)\n"
+                 "  u = f32[4] parameter(2)\n"
+                 "  ROOT y = f32[5,4] scatter(x, row, u), update_window_dims={0}, "
+                 "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=0, "
+                 "to_apply=sum\n"
+                 "}\n",
 };

@@ -276,13 +276,11 @@ const pass_info pass_reduce_window_rewriter = {
     .again = true,
     .options = options,
     .noptions = HS_COUNT(options),
-    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
-              "  sum_b = f32[] parameter(1)\n"
-              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
-              "ENTRY e {\n"
-              "  x = f32[256] parameter(0)\n"
-              "  zero = f32[] constant(0)\n"
-              "  ROOT running = f32[256] reduce-window(x, zero), window={size=256 pad=255_0}, "
-              "to_apply=sum\n"
-              "}\n",
+    .sample =
+        PASS_SUM "ENTRY e {\n"
+                 "  x = f32[256] parameter(0)\n"
+                 "  zero = f32[] constant(0)\n"
+                 "  ROOT running = f32[256] reduce-window(x, zero), window={size=256 pad=255_0}, "
+                 "to_apply=sum\n"
+                 "}\n",
 };

@@ -469,19 +469,15 @@ const pass_info pass_multi_output_fusion = {
     .xla_source = "xla/service/gpu/transforms/multi_output_fusion.cc",
     .run = run,
     .again = true,
-    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
-              "  sum_b = f32[] parameter(1)\n"
-              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
-
-              "largest {\n  largest_a = f32[] parameter(0)\n"
-              "  largest_b = f32[] parameter(1)\n"
-              "  ROOT largest_c = f32[] maximum(largest_a, largest_b)\n}\n"
-              "ENTRY e {\n"
-              "  x = f32[16,64] parameter(0)\n"
-              "  zero = f32[] constant(0)\n"
-              "  low = f32[] constant(-inf)\n"
-              "  a = f32[16] reduce(x, zero), dimensions={1}, to_apply=sum\n"
-              "  b = f32[16] reduce(x, low), dimensions={1}, to_apply=largest\n"
-              "  ROOT t = (f32[16], f32[16]) tuple(a, b)\n"
-              "}\n",
+    .sample = PASS_SUM "largest {\n  largest_a = f32[] parameter(0)\n"
+                       "  largest_b = f32[] parameter(1)\n"
+                       "  ROOT largest_c = f32[] maximum(largest_a, largest_b)\n}\n"
+                       "ENTRY e {\n"
+                       "  x = f32[16,64] parameter(0)\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  low = f32[] constant(-inf)\n"
+                       "  a = f32[16] reduce(x, zero), dimensions={1}, to_apply=sum\n"
+                       "  b = f32[16] reduce(x, low), dimensions={1}, to_apply=largest\n"
+                       "  ROOT t = (f32[16], f32[16]) tuple(a, b)\n"
+                       "}\n",
 };

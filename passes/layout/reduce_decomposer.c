@@ -111,12 +111,9 @@ const pass_info pass_reduce_decomposer = {
     .needs = {HLO_REDUCE},
     .options = options,
     .noptions = HS_COUNT(options),
-    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
-              "  sum_b = f32[] parameter(1)\n"
-              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
-              "ENTRY e {\n"
-              "  x = f32[2,3,4] parameter(0)\n"
-              "  zero = f32[] constant(0)\n"
-              "  ROOT y = f32[2,3]{0,1} reduce(x, zero), dimensions={2}, to_apply=sum\n"
-              "}\n",
+    .sample = PASS_SUM "ENTRY e {\n"
+                       "  x = f32[2,3,4] parameter(0)\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  ROOT y = f32[2,3]{0,1} reduce(x, zero), dimensions={2}, to_apply=sum\n"
+                       "}\n",
 };

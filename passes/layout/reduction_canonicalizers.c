@@ -124,24 +124,17 @@ static hs_status run_degenerate(pass_ctx *c) {
   return HS_GOOD;
 }
 
-#define SUM                                  \
-  "sum {\n"                                  \
-  "  sum_a = f32[] parameter(0)\n"           \
-  "  sum_b = f32[] parameter(1)\n"           \
-  "  ROOT sum_c = f32[] add(sum_a, sum_b)\n" \
-  "}\n"
-
 const pass_info pass_reduction_degenerate_dim_remover = {
     .name = "reduction-degenerate-dim-remover",
     .summary = "leaves dimensions of size 1 out of reductions",
     .xla_source = "xla/service/gpu/transforms/reduction_degenerate_dim_remover.cc",
     .run = run_degenerate,
     .needs = {HLO_REDUCE},
-    .sample = SUM "ENTRY e {\n"
-                  "  x = f32[1,3,1,4] parameter(0)\n"
-                  "  zero = f32[] constant(0)\n"
-                  "  ROOT y = f32[1,1] reduce(x, zero), dimensions={1,3}, to_apply=sum\n"
-                  "}\n",
+    .sample = PASS_SUM "ENTRY e {\n"
+                       "  x = f32[1,3,1,4] parameter(0)\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  ROOT y = f32[1,1] reduce(x, zero), dimensions={1,3}, to_apply=sum\n"
+                       "}\n",
 };
 
 // ---- layouts ------------------------------------------------------------------------------------
@@ -204,11 +197,11 @@ const pass_info pass_reduction_layout_normalizer = {
     .xla_source = "xla/service/gpu/transforms/reduction_layout_normalizer.cc",
     .run = run_layout,
     .needs = {HLO_REDUCE},
-    .sample = SUM "ENTRY e {\n"
-                  "  x = f32[2,3,4]{0,2,1} parameter(0)\n"
-                  "  zero = f32[] constant(0)\n"
-                  "  ROOT y = f32[2,4]{1,0} reduce(x, zero), dimensions={1}, to_apply=sum\n"
-                  "}\n",
+    .sample = PASS_SUM "ENTRY e {\n"
+                       "  x = f32[2,3,4]{0,2,1} parameter(0)\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  ROOT y = f32[2,4]{1,0} reduce(x, zero), dimensions={1}, to_apply=sum\n"
+                       "}\n",
 };
 
 // ---- groups -------------------------------------------------------------------------------------
@@ -258,9 +251,9 @@ const pass_info pass_reduction_dimension_grouper = {
     .xla_source = "xla/service/gpu/transforms/reduction_dimension_grouper.cc",
     .run = run_grouper,
     .needs = {HLO_REDUCE},
-    .sample = SUM "ENTRY e {\n"
-                  "  x = f32[2,3,4,5] parameter(0)\n"
-                  "  zero = f32[] constant(0)\n"
-                  "  ROOT y = f32[2,5] reduce(x, zero), dimensions={1,2}, to_apply=sum\n"
-                  "}\n",
+    .sample = PASS_SUM "ENTRY e {\n"
+                       "  x = f32[2,3,4,5] parameter(0)\n"
+                       "  zero = f32[] constant(0)\n"
+                       "  ROOT y = f32[2,5] reduce(x, zero), dimensions={1,2}, to_apply=sum\n"
+                       "}\n",
 };

@@ -65,6 +65,14 @@ typedef struct pass_option_info {
   const char *value, *meaning;
 } pass_option_info;
 
+// For samples: a computation `sum` of two f32.
+#define PASS_SUM                             \
+  "sum {\n"                                  \
+  "  sum_a = f32[] parameter(0)\n"           \
+  "  sum_b = f32[] parameter(1)\n"           \
+  "  ROOT sum_c = f32[] add(sum_a, sum_b)\n" \
+  "}\n"
+
 // The descriptor of a pass: a constant `pass_NAME` behind the pass itself, listed by a row
 // PASS(NAME) in passes.def. It is all that the shell, the runner and the tests know about a pass.
 typedef hs_status pass_fn(pass_ctx *);

@@ -224,15 +224,13 @@ const pass_info pass_scatter_simplifier = {
     .xla_source = "xla/service/scatter_simplifier.cc",
     .run = run_scatter_simplifier,
     .needs = {HLO_SCATTER},
-    .sample = "sum {\n  sum_a = f32[] parameter(0)\n"
-              "  sum_b = f32[] parameter(1)\n"
-              "  ROOT sum_c = f32[] add(sum_a, sum_b)\n}\n"
-              "ENTRY e {\n"
-              "  x = f32[5,4] parameter(0)\n"
-              "  rows = s32[3] parameter(1)\n"
-              "  u = f32[3,4] parameter(2)\n"
-              "  ROOT y = f32[5,4] scatter(x, rows, u), update_window_dims={1}, "
-              "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
-              "to_apply=sum\n"
-              "}\n",
+    .sample =
+        PASS_SUM "ENTRY e {\n"
+                 "  x = f32[5,4] parameter(0)\n"
+                 "  rows = s32[3] parameter(1)\n"
+                 "  u = f32[3,4] parameter(2)\n"
+                 "  ROOT y = f32[5,4] scatter(x, rows, u), update_window_dims={1}, "
+                 "inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, "
+                 "to_apply=sum\n"
+                 "}\n",
 };
