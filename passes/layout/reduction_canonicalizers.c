@@ -73,6 +73,15 @@ static void apply(pass_ctx *c, hlo_instr *r, const reduce_view *v) {
   hlo_replace(r, hlo_add_tuple(r->parent, n, elems));
 }
 
+static hs_status for_each_reduce(pass_ctx *c, hs_status (*rewrite)(pass_ctx *, hlo_instr *)) {
+  hlo_for_each_comp(comp, c->m) {
+    if (hlo_is_fusion_comp(comp)) continue;
+    hlo_for_each_instr_safe(i, comp)
+      if (i->opcode == HLO_REDUCE && can_view(i)) HS_TRY(rewrite(c, i));
+  }
+  return HS_GOOD;
+}
+
 // ---- dimensions of size 1 -----------------------------------------------------------------------
 // The shape without its dimensions of size 1, the others in the same order, in memory too.
 static const hlo_shape *without_ones(hlo_ctx *ctx, const hlo_shape *s) {
@@ -93,36 +102,32 @@ static const hlo_shape *without_ones(hlo_ctx *ctx, const hlo_shape *s) {
   return hlo_shape_with_layout(ctx, out, hlo_layout_intern(ctx, &l));
 }
 
-static hs_status run_degenerate(pass_ctx *c) {
-  hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
-    hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_REDUCE || !can_view(i)) continue;
-      const hlo_shape *s = hlo_operand(i, 0)->shape;
-      reduce_view v = new_view(c, i);
-      u32 kept = 0;
-      for (u32 d = 0; d < s->rank; d++) {
-        if (s->dims[d] == 1) continue;
-        if (is_reduced(i, d)) v.dims[v.ndims++] = kept;
-        kept++;
-      }
-      if (kept == s->rank) continue;
-      // XLA takes the operand then, whatever the initial value is
-      if (v.ndims == 0) {
-        pass_note_declined(c, i, NULL, "only dimensions of size 1 are reduced: algsimp removes it");
-        continue;
-      }
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, NULL, "%u dimensions of size 1 left out", s->rank - kept);
-      for (u32 k = 0; k < i->noperands / 2; k++) {
-        v.in[k] = without_ones(c->m->ctx, hlo_operand(i, k)->shape);
-        v.out[k] = without_ones(c->m->ctx, result_of(i, k));
-      }
-      apply(c, i, &v);
-    }
+static hs_status drop_ones(pass_ctx *c, hlo_instr *r) {
+  const hlo_shape *s = hlo_operand(r, 0)->shape;
+  reduce_view v = new_view(c, r);
+  u32 kept = 0;
+  for (u32 d = 0; d < s->rank; d++) {
+    if (s->dims[d] == 1) continue;
+    if (is_reduced(r, d)) v.dims[v.ndims++] = kept;
+    kept++;
   }
+  if (kept == s->rank) return HS_GOOD;
+  // XLA takes the operand then, whatever the initial value is
+  if (v.ndims == 0) {
+    pass_note_declined(c, r, NULL, "only dimensions of size 1 are reduced: algsimp removes it");
+    return HS_GOOD;
+  }
+  if (!pass_may_rewrite(c)) return HS_GOOD;
+  pass_note_done(c, r, NULL, "%u dimensions of size 1 left out", s->rank - kept);
+  for (u32 k = 0; k < r->noperands / 2; k++) {
+    v.in[k] = without_ones(c->m->ctx, hlo_operand(r, k)->shape);
+    v.out[k] = without_ones(c->m->ctx, result_of(r, k));
+  }
+  apply(c, r, &v);
   return HS_GOOD;
 }
+
+static hs_status run_degenerate(pass_ctx *c) { return for_each_reduce(c, drop_ones); }
 
 const pass_info pass_reduction_degenerate_dim_remover = {
     .name = "reduction-degenerate-dim-remover",
@@ -182,14 +187,7 @@ static hs_status normalize_layout(pass_ctx *c, hlo_instr *r) {
   return HS_GOOD;
 }
 
-static hs_status run_layout(pass_ctx *c) {
-  hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
-    hlo_for_each_instr_safe(i, comp)
-      if (i->opcode == HLO_REDUCE && can_view(i)) HS_TRY(normalize_layout(c, i));
-  }
-  return HS_GOOD;
-}
+static hs_status run_layout(pass_ctx *c) { return for_each_reduce(c, normalize_layout); }
 
 const pass_info pass_reduction_layout_normalizer = {
     .name = "reduction-layout-normalizer",
@@ -205,45 +203,41 @@ const pass_info pass_reduction_layout_normalizer = {
 };
 
 // ---- groups -------------------------------------------------------------------------------------
-static hs_status run_grouper(pass_ctx *c) {
-  hlo_for_each_comp(comp, c->m) {
-    if (hlo_is_fusion_comp(comp)) continue;
-    hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_REDUCE || !can_view(i)) continue;
-      const hlo_shape *s = hlo_operand(i, 0)->shape;
-      i64 dims[HLO_MAX_RANK];
-      u32 rank = 0;
-      bool ordered = true, before = false;
-      reduce_view v = new_view(c, i);
-      for (u32 k = 0; k < i->noperands / 2; k++)
-        ordered &= hlo_shape_is_row_major(hlo_operand(i, k)->shape);
-      for (u32 d = 0; d < s->rank; d++) {
-        bool now = is_reduced(i, d);
-        if (now && before) {
-          dims[rank - 1] *= s->dims[d];
-          continue;
-        }
-        if (now) v.dims[v.ndims++] = rank;
-        dims[rank++] = s->dims[d], before = now;
-      }
-      if (rank == s->rank) continue;
-      if (!ordered) {
-        pass_note_declined(c, i, NULL, "not row-major: reduction-layout-normalizer comes first");
-        continue;
-      }
-      if (!pass_may_rewrite(c)) return HS_GOOD;
-      pass_note_done(c, i, NULL, "%u dimensions became %u", s->rank, rank);
-      for (u32 k = 0; k < i->noperands / 2; k++) {
-        const hlo_shape *x = hlo_operand(i, k)->shape,
-                        *grouped = hlo_shape_array(c->m->ctx, x->dtype, rank, dims);
-        v.in[k] = x->layout ? hlo_shape_fill_layout(c->m->ctx, grouped) : grouped;
-        v.out[k] = result_of(i, k);
-      }
-      apply(c, i, &v);
+static hs_status group(pass_ctx *c, hlo_instr *r) {
+  const hlo_shape *s = hlo_operand(r, 0)->shape;
+  i64 dims[HLO_MAX_RANK];
+  u32 rank = 0;
+  bool ordered = true, before = false;
+  reduce_view v = new_view(c, r);
+  for (u32 k = 0; k < r->noperands / 2; k++)
+    ordered &= hlo_shape_is_row_major(hlo_operand(r, k)->shape);
+  for (u32 d = 0; d < s->rank; d++) {
+    bool now = is_reduced(r, d);
+    if (now && before) {
+      dims[rank - 1] *= s->dims[d];
+      continue;
     }
+    if (now) v.dims[v.ndims++] = rank;
+    dims[rank++] = s->dims[d], before = now;
   }
+  if (rank == s->rank) return HS_GOOD;
+  if (!ordered) {
+    pass_note_declined(c, r, NULL, "not row-major: reduction-layout-normalizer comes first");
+    return HS_GOOD;
+  }
+  if (!pass_may_rewrite(c)) return HS_GOOD;
+  pass_note_done(c, r, NULL, "%u dimensions became %u", s->rank, rank);
+  for (u32 k = 0; k < r->noperands / 2; k++) {
+    const hlo_shape *x = hlo_operand(r, k)->shape,
+                    *grouped = hlo_shape_array(c->m->ctx, x->dtype, rank, dims);
+    v.in[k] = x->layout ? hlo_shape_fill_layout(c->m->ctx, grouped) : grouped;
+    v.out[k] = result_of(r, k);
+  }
+  apply(c, r, &v);
   return HS_GOOD;
 }
+
+static hs_status run_grouper(pass_ctx *c) { return for_each_reduce(c, group); }
 
 const pass_info pass_reduction_dimension_grouper = {
     .name = "reduction-dimension-grouper",
