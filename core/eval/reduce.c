@@ -380,10 +380,7 @@ static bool commutes(const hlo_computation *c) {
   u32 n = c->nparams / 2;
   for (u32 k = 0; k < (tuple ? root->noperands : 1); k++) {
     const hlo_instr *r = tuple ? hlo_operand(root, k) : root;
-    if (r->noperands != 2 || !hlo_op_has(r->opcode, HLO_F_COMMUTATIVE)) return false;
-    const hlo_instr *x = hlo_operand(r, 0), *y = hlo_operand(r, 1), *a = c->params[k],
-                    *b = c->params[n + k];
-    if (!((x == a && y == b) || (x == b && y == a))) return false;
+    if (!hlo_commutes_on(r, c->params[k], c->params[n + k])) return false;
   }
   return true;
 }

@@ -161,6 +161,12 @@ static inline void hlo_mark_invalid(hlo_module *m, bool invalid) {
 static inline hlo_instr *hlo_operand(const hlo_instr *i, u32 k) { return i->operands[k].def; }
 // The operand number of a use within its user.
 static inline u32 hlo_slot(const hlo_use *u) { return (u32)(u - u->user->operands); }
+// Whether it is a commutative operation on a and b, in either order.
+static inline bool hlo_commutes_on(const hlo_instr *i, const hlo_instr *a, const hlo_instr *b) {
+  if (i->noperands != 2 || !hlo_op_has(i->opcode, HLO_F_COMMUTATIVE)) return false;
+  const hlo_instr *x = hlo_operand(i, 0), *y = hlo_operand(i, 1);
+  return (x == a && y == b) || (x == b && y == a);
+}
 static inline bool hlo_is_root(const hlo_instr *i) { return i->parent->root == i; }
 static inline bool hlo_is(const hlo_instr *i, hlo_opcode op) { return i->opcode == op; }
 // Whether it has a control edge, in or out.

@@ -157,13 +157,7 @@ bool pass_alg_sorted(u32 n, const i64 *v) {
 
 hlo_opcode pass_alg_reducer(const hlo_computation *c) {
   if (!c || c->nparams != 2) return HLO_OP_INVALID;
-  const hlo_instr *r = c->root;
-  if (r->noperands != 2 || !hlo_op_has(r->opcode, HLO_F_ELEMENTWISE) ||
-      !hlo_op_has(r->opcode, HLO_F_COMMUTATIVE))
-    return HLO_OP_INVALID;
-  const hlo_instr *x = hlo_operand(r, 0), *y = hlo_operand(r, 1);
-  bool both = (x == c->params[0] && y == c->params[1]) || (x == c->params[1] && y == c->params[0]);
-  return both ? r->opcode : HLO_OP_INVALID;
+  return hlo_commutes_on(c->root, c->params[0], c->params[1]) ? c->root->opcode : HLO_OP_INVALID;
 }
 
 // Every bit set, where the literal's value is k.

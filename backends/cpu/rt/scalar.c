@@ -252,10 +252,7 @@ cpu_combine cpu_combine_of(const hlo_computation *c) {
   if (c->nparams != 2 || !hlo_shape_is_scalar(c->root->shape)) return CPU_COMB_OTHER;
   const hlo_instr *r = c->root;
   if (r == c->params[1]) return CPU_COMB_SECOND;
-  if (r->noperands != 2) return CPU_COMB_OTHER;
-  const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
-  if (!((a == c->params[0] && b == c->params[1]) || (a == c->params[1] && b == c->params[0])))
-    return CPU_COMB_OTHER;
+  if (!hlo_commutes_on(r, c->params[0], c->params[1])) return CPU_COMB_OTHER;
   switch (r->opcode) {
   case HLO_ADD: return CPU_COMB_ADD;
   case HLO_MULTIPLY: return CPU_COMB_MUL;

@@ -8,19 +8,16 @@
 
 // ADD, MULTIPLY, ... when the computation is just that operation on its two parameters.
 static hlo_opcode monoid_of(const hlo_computation *c) {
-  const hlo_instr *r = c->root;
-  if (c->nparams != 2 || r->noperands != 2) return HLO_OP_INVALID;
-  const hlo_instr *a = hlo_operand(r, 0), *b = hlo_operand(r, 1);
-  if (!(a == c->params[0] && b == c->params[1]) && !(a == c->params[1] && b == c->params[0]))
+  if (c->nparams != 2 || !hlo_commutes_on(c->root, c->params[0], c->params[1]))
     return HLO_OP_INVALID;
-  switch (r->opcode) {
+  switch (c->root->opcode) {
   case HLO_ADD:
   case HLO_MULTIPLY:
   case HLO_MAXIMUM:
   case HLO_MINIMUM:
   case HLO_AND:
   case HLO_OR:
-  case HLO_XOR: return r->opcode;
+  case HLO_XOR: return c->root->opcode;
   default: return HLO_OP_INVALID;
   }
 }
