@@ -5,20 +5,13 @@
 // both ends, so that of a large program little is run again. Each edit is tried on all of its
 // units, on halves of them, on quarters, and so on down to single ones, and all edits again until
 // none makes the module smaller. A candidate counts when it verifies (unless the verifier's refusal
-// is the fault) and the fault is there: judged by judge.c, as `bisect` does, and for a failure only
-// with the same message up to names and numbers, so that the search does not slip from one fault to
-// another. Arguments go by the names of parameters: a parameter keeps its
-// argument, one that took an instruction's place gets the value that the instruction had, others
-// get random ones.
+// is the fault) and the fault is there (shrink_judge.c). Arguments go by the names of parameters: a
+// parameter keeps its argument, one that took an instruction's place gets the value that the
+// instruction had, others get random ones.
 #include "repl/shrink/shrink.h"
 
-#include <ctype.h>
-#include <math.h>
-
 #include "core/eval/inputs.h"
-#include "core/verify/verify.h"
 #include "repl/debug/cut.h"
-#include "repl/shell/deadline.h"
 
 static const i64 MOST_KNOWN = (i64)256 << 20;  // bytes of values that are kept as arguments
 
@@ -79,7 +72,7 @@ hs_status shrink_find_arguments(const shrink_search *s, shrink_case *x) {
   return HS_GOOD;
 }
 
-// The first of the edits that makes a smaller case with the fault, from where the sequence stands.
+// Puts the sequence before the first candidate of an edit: `part` units at a time, of n.
 static void enter_edit(const shrink_search *s, shrink_place *p, u32 edit) {
   *p = (shrink_place){.edit = edit, .to = p->to};
   if (edit >= shrink_edit_count || (!s->valid && shrink_edits[edit].valid)) return;

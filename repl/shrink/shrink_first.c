@@ -155,13 +155,25 @@ static void send_ahead(shrink_search *s, trial *t) {
   close(t->said);
 }
 
+// Waits for the child's end; its exit status.
+static int wait_child(const trial *t) {
+  int status = 0;
+  while (waitpid(t->child, &status, 0) < 0 && errno == EINTR) {}
+  return status;
+}
+
+// Of a child that has ended.
+static void forget_child(trial *t) {
+  close(t->verdict);
+  close(t->said);
+  t->child = 0;
+}
+
 static void close_trial(trial *t) {
   if (t->child) {
-    while (waitpid(t->child, NULL, 0) < 0 && errno == EINTR) {}
-    close(t->verdict);
-    close(t->said);
+    (void)wait_child(t);
+    forget_child(t);
   }
-  t->child = 0;
   shrink_candidate_free(&t->c);
 }
 
@@ -213,13 +225,10 @@ static hs_status take_verdict(shrink_search *s, trial *t, bool *judged, char **w
   }
   hs_buf_free(&b);
   if (!hs_ok(st)) return st;
-  int status = 0;
-  while (waitpid(t->child, &status, 0) < 0 && errno == EINTR) {}
+  int status = wait_child(t);
   *judged |= WIFSIGNALED(status);
   if (*judged) show_said(s, t->said);
-  close(t->verdict);
-  close(t->said);
-  t->child = 0;
+  forget_child(t);
   return HS_GOOD;
 }
 

@@ -109,6 +109,14 @@ static hs_status with_pipeline(const shrink_search *s, char *take, i64 limit,
   return st;
 }
 
+// Likewise; false when the text cannot be parsed again.
+static bool is_candidate(const shrink_search *s, char *take, i64 limit, shrink_candidate *out) {
+  hs_status st = with_pipeline(s, take, limit, out);
+  bool parsed = hs_ok(st);
+  hs_status_drop(st);
+  return parsed;
+}
+
 static hs_status try_pipeline(shrink_search *s, char *take, bool *kept) {
   shrink_candidate c;
   *kept = false;
@@ -124,10 +132,7 @@ static bool next_list(const shrink_search *s, shrink_sequence *q, shrink_candida
     if (p->from >= l->n || l->n < 2 || p->part >= l->n) continue;
     p->start = p->from;
     p->from = HS_MIN((u32)l->n, p->from + p->part);
-    hs_status st = with_pipeline(s, joined(l, p->start, p->from), -1, out);
-    bool parsed = hs_ok(st);
-    hs_status_drop(st);
-    return parsed;
+    return is_candidate(s, joined(l, p->start, p->from), -1, out);
   }
   return false;
 }
@@ -150,10 +155,7 @@ static bool next_limit(const shrink_search *s, shrink_sequence *q, shrink_candid
   if (p->to - p->from < 2 || p->to < p->from) return false;
   p->start = p->from;
   p->from += (p->to - p->from) / 2;
-  hs_status st = with_pipeline(s, hs_strdup(s->pipeline), p->from, out);
-  bool parsed = hs_ok(st);
-  hs_status_drop(st);
-  return parsed;
+  return is_candidate(s, hs_strdup(s->pipeline), p->from, out);
 }
 
 // The fewest rewrites of a single pass.
