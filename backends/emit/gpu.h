@@ -85,6 +85,8 @@ hs_status emit_gpu_dump(emit_gpu_unit *, const char *what, hs_buf *out);
 hs_status emit_gpu_ptx(emit_gpu_unit *, hs_buf *out);      // one PTX file of all kernels
 hs_status emit_gpu_asm(emit_gpu_unit *, hs_buf *out);      // the same of an AMD chip: its assembly
 hs_status emit_gpu_bitcode(emit_gpu_unit *, hs_buf *out);  // the module before NVPTX lowering
+void emit_gpu_unit_free(emit_gpu_unit *);                  // NULL is fine
+
 // Kernels that set the conditions of CUDA's conditional nodes, one thread each; the first parameter
 // is a 64-bit condition. They are a module of their own: PTX, or bitcode for something else than a
 // GPU, which then knows cudaGraphSetConditional(i64 condition, i32 value).
@@ -102,6 +104,5 @@ enum {
 };
 extern const char *const emit_gpu_controls[EMIT_GPU_CONTROLS];  // their names
 hs_status emit_gpu_control(const emit_gpu_options *, bool bitcode, hs_buf *out);
-void emit_gpu_unit_free(emit_gpu_unit *);  // NULL is fine
 
 #endif

@@ -130,9 +130,9 @@ typedef struct gpu_options {
   const char *chip;    // an AMD one, of targets.def; NULL: none
   backend_libraries libraries;
 } gpu_options;
-// Lowers, compiles and, if asked to, loads. The module outlives it. E_UNSUPPORTED, E_DEVICE, ...
 // Loads code (PTX, or bitcode where the device is made of the emulator), which is freed.
 hs_status gpu_code_load(gpu_device *, hs_buf *code, const char *what, cuda_module **out);
+// Lowers, compiles and, if asked to, loads. The module outlives it. E_UNSUPPORTED, E_DEVICE, ...
 hs_status gpu_program_new(const hlo_module *, const cpu_lower_options *, const gpu_options *,
                           gpu_program **out);
 void gpu_program_free(gpu_program *);  // NULL is fine

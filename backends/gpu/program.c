@@ -59,36 +59,42 @@ const char *gpu_step_kind(const gpu_program *g, const cpu_step *s) {
 
 // ---- loading ------------------------------------------------------------------------------------
 
-// What a driver takes: text that ends, or what the emulator calls an image.
-static void image_of(const gpu_device *dev, const hs_buf *code, hs_buf *image) {
-  u64 n = code->n;
-  if (dev->bitcode) {
-    hs_buf_puts(image, EMU_IMAGE);
-    hs_buf_put(image, (const char *)&n, sizeof n);
+// Makes of code what a driver takes: text that ends, or what the emulator calls an image.
+static void make_image(const gpu_device *dev, hs_buf *code) {
+  if (!dev->bitcode) {
+    hs_buf_putc(code, '\0');
+    return;
   }
-  hs_buf_put(image, code->p ? code->p : "", code->n);
-  if (!dev->bitcode) hs_buf_putc(image, '\0');
+  hs_buf image = {0};
+  u64 n = code->n;
+  hs_buf_puts(&image, EMU_IMAGE);
+  hs_buf_put(&image, (const char *)&n, sizeof n);
+  hs_buf_put(&image, code->p ? code->p : "", code->n);
+  hs_buf_free(code);
+  *code = image;
 }
 
 hs_status gpu_code_load(gpu_device *dev, hs_buf *code, const char *what, cuda_module **out) {
   enum { LOG = 16 << 10 };
-  hs_buf image = {0};
-  image_of(dev, code, &image);
-  hs_buf_free(code);
+  make_image(dev, code);
   char *log = hs_calloc(LOG, 1);
   int options[] = {CUDA_JIT_ERROR_LOG, CUDA_JIT_ERROR_LOG_BYTES};
   void *values[] = {log, (void *)(uintptr_t)LOG};
-  hs_status s = gpu_check(dev, dev->d.module_load(out, image.p, 2, options, values), what);
+  hs_status s = gpu_check(dev, dev->d.module_load(out, code->p, 2, options, values), what);
   log[LOG - 1] = 0;
   if (!hs_ok(s) && *log) s = hs_with_note(s, "%s", log);
   hs_free(log);
-  hs_buf_free(&image);
+  hs_buf_free(code);
   return s;
 }
 
 static hs_status load_module(gpu_program *g) {
   hs_buf code = {0};
-  HS_TRY(g->dev->bitcode ? emit_gpu_bitcode(g->unit, &code) : emit_gpu_ptx(g->unit, &code));
+  hs_status s = g->dev->bitcode ? emit_gpu_bitcode(g->unit, &code) : emit_gpu_ptx(g->unit, &code);
+  if (!hs_ok(s)) {
+    hs_buf_free(&code);
+    return s;
+  }
   worker_doing = "loading the kernels";
   return gpu_code_load(g->dev, &code, worker_doing, &g->module);
 }
