@@ -88,9 +88,9 @@ void cpu_bind(cpu_program *p, bool in_place, const void *const *args, void *cons
   for (u32 d = 0; d < p->ndevices; d++) {
     for (u32 k = 0; k < p->nouts; k++) bind_result(p, d, k, in_place, results[d * p->nouts + k]);
     for (u32 k = 0; k < p->nargs; k++) bind_argument(p, d, k, in_place, args[d * p->nargs + k]);
-    for (size_t k = 0; k < p->guests.n; k++) {
-      const cpu_slot *s = &p->slots.v[p->guests.v[k]];
-      p->addr_of[d][p->guests.v[k]] = (char *)p->addr_of[d][s->host - 1] + s->offset;
+    for (u32 k = 0; k < p->nguests; k++) {
+      const cpu_slot *s = &p->slots.v[p->guests[k]];
+      p->addr_of[d][p->guests[k]] = (char *)p->addr_of[d][s->host - 1] + s->offset;
     }
   }
   for (size_t k = 0; k < p->pointers.n; k++)

@@ -384,7 +384,7 @@ static bool take_in(cpu_program *p, host *h, u32 slot) {
   x->host = h->slot + 1;
   x->offset = at;
   h->guests[h->n++] = slot;
-  hs_vec_push(&p->guests, slot);
+  p->guests[p->nguests++] = slot;
   return true;
 }
 
@@ -409,6 +409,7 @@ static void find_hosts(cpu_program *p) {
   if (nhosts) qsort(results, nhosts, sizeof *results, larger_first);
   if (ntemps) qsort(temps, ntemps, sizeof *temps, larger_first);
   nhosts = HS_MIN(nhosts, (u32)MOST_HOSTS);
+  p->guests = HS_NEW_ARRAY(&p->arena, u32, ntemps + 1);
   for (u32 k = 0; k < nhosts; k++) h[k].slot = results[k].slot;
   for (u32 k = 0; k < ntemps; k++)
     for (u32 j = nhosts; j-- > 0;)  // the smallest that has room leaves larger ones to others

@@ -187,7 +187,7 @@ typedef struct cpu_program {
   // bind.c: steps' pointers to arguments and results; which of those are dense and row-major; the
   // result that takes over an argument's storage, CPU_NONE
   HS_VEC(cpu_pointer) pointers;
-  HS_VEC(u32) guests;  // slots that lie in others
+  u32 *guests, nguests;  // slots that lie in others
   bool *arg_in_order, *out_in_order;
   u32 *arg_result;
 } cpu_program;

@@ -76,7 +76,6 @@ static void leave_area(void *at, size_t bytes) {
 }
 
 void cpu_exec_free(cpu_program *p) {
-  hs_vec_free(&p->guests);
   for (int k = 0; k < 3; k++)
     if (p->area[k]) leave_area(p->area[k], p->area_bytes[k]);
 }

@@ -76,8 +76,8 @@ static hs_status run(pass_ctx *c) {
       if (!pass_may_rewrite(c)) return HS_GOOD;
       hlo_instr *s = i;
       u32 positions = find_positions(s, dim);
-      const hlo_computation *f = hlo_attr_comp(s, HLO_ATTR_TO_APPLY);
-      hlo_computation *own = hlo_clone_computation((hlo_computation *)f, f->name, NULL);
+      hlo_computation *f = hlo_attr_comp(s, HLO_ATTR_TO_APPLY),
+                      *own = hlo_clone_computation(f, f->name, NULL);
       if (positions == s->noperands) {
         pass_note_done(c, s, NULL, "positions are one more operand, which breaks ties");
         const hlo_shape *scalar = hlo_shape_array(c->m->ctx, HLO_S32, 0, NULL);

@@ -627,6 +627,7 @@ ALG_RULE(sort_broadcast) {
              ? X
              : NULL;
 }
+
 // ---- initial values -----------------------------------------------------------------------------
 static const hlo_instr *unconverted(const hlo_instr *v) {
   while (v->opcode == HLO_CONVERT) v = hlo_operand(v, 0);
