@@ -228,7 +228,7 @@ static hs_status fold(pass_ctx *c, hlo_instr *i) {
   if (hs_ok(s)) s = hlo_eval_instr(i, n, ops, &o, &value);
   for (u32 k = 0; k < got; k++) hlo_literal_unref(ops[k]);
   if (!hs_ok(s)) {
-    if (s.err->code == HS_E_INTERRUPTED) return s;
+    if (hs_is_stop(s)) return s;
     pass_note_declined(c, i, NULL, "not evaluated: %s", s.err->message);
     hs_status_drop(s);
     return HS_GOOD;

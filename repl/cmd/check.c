@@ -143,7 +143,7 @@ static hs_status check_module(repl_cmd *c, const check *k, bool quiet, outcome *
         o->abs, o->rel, (unsigned long long)o->ulp, c->mod->inputs_from);
   if (differ && !quiet && k->search && want && got) {
     hs_status e = explain(c, k, want);
-    if (!hs_ok(e) && e.err->code == HS_E_INTERRUPTED)
+    if (!hs_ok(e) && hs_is_stop(e))
       repl_note(c->out, "the search for the first difference was interrupted");
     else if (!hs_ok(e)) repl_note(c->out, "the first difference was not found: %s", e.err->message);
     hs_status_drop(e);
@@ -295,7 +295,7 @@ static hs_status check_folder(repl_cmd *c, const check *k, const char *dir) {
     row r = {.file = found.v[j]};
     repl_progress_text(c->out, "checking %zu of %zu, %s", j + 1, found.n, found.v[j]);
     hs_status one = check_file(c, k, found.v[j], &r.o);
-    if (!hs_ok(one) && one.err->code == HS_E_INTERRUPTED) {
+    if (!hs_ok(one) && hs_is_stop(one)) {
       s = one;
       hs_free(found.v[j]);
       continue;

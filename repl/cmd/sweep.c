@@ -55,14 +55,15 @@ static hs_status compile_file(sweep *s, const char *path) {
     if (!(o.deadline_s > 0)) o.deadline_s = 60;
     st = repl_xla_backend(s->c->s)->compile(m, &o, &exe);
     if (hs_ok(st)) s->ok++;
+    else if (hs_is_stop(st)) kind = "stopped";
     else if (st.err->code == HS_E_WORKER) s->died++, kind = "died";
     else if (st.err->code == HS_E_DEADLINE) s->late++, kind = "too slow";
-    else if (st.err->code != HS_E_INTERRUPTED) s->refused++, kind = "refused";
+    else s->refused++, kind = "refused";
   }
   if (exe) repl_xla_backend(s->c->s)->release(exe);
   hlo_module_free(m);
   hlo_ctx_free(ctx);
-  if (hs_ok(st) || st.err->code == HS_E_INTERRUPTED) return st;
+  if (hs_ok(st) || hs_is_stop(st)) return st;
   count(s, kind, st.err->message, path);
   hs_status_drop(st);
   return HS_GOOD;

@@ -133,7 +133,7 @@ static hs_status try_own(xla_search *h, const char *without, const char *flags, 
   if (hs_ok(s)) s = judge_own(h, exe, why);
   if (exe) repl_xla_backend(h->c->s)->release(exe);
   *out = *why ? BAD : GOOD;
-  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
+  if (hs_ok(s) || hs_is_stop(s)) return s;
   *out = UNKNOWN;
   *why = hs_strdup(s.err->message);
   hs_status_drop(s);
@@ -195,7 +195,7 @@ static hs_status ask(xla_search *h, u32 state) {
   if (hs_ok(s)) s = judge_module(h, m, &h->why[state]);
   h->of[state] = !hs_ok(s) ? UNKNOWN : h->why[state] ? BAD : GOOD;
   hlo_module_free(m);
-  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
+  if (hs_ok(s) || hs_is_stop(s)) return s;
   repl_note(h->c->out, "state %u cannot be judged: %s", state, s.err->message);
   hs_status_drop(s);
   return HS_GOOD;
@@ -545,7 +545,7 @@ hs_status bisect_xla(bisect_trial *t) {
   t->args = h.args.v;
   if (hs_ok(s)) {
     s = xla_steps_make(t->c, h.m, NULL, false, &h.x);
-    if (!hs_ok(s) && s.err->code != HS_E_INTERRUPTED) s = name_failure(&h, s);
+    if (!hs_ok(s) && !hs_is_stop(s)) s = name_failure(&h, s);
     else if (hs_ok(s)) {
       u32 n = xla_steps_states(&h.x);
       h.of = HS_NEW_ARRAY(&h.x.arena, verdict, n + 1);

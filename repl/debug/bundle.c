@@ -21,7 +21,7 @@ void bundle_outcome_free(bundle_outcome *o) {
 }
 
 hs_status bundle_settle(bundle_outcome *o, hs_status s) {
-  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
+  if (hs_ok(s) || hs_is_stop(s)) return s;
   o->code = s.err->code;
   o->error = hs_strdup(s.err->message);
   hs_status_drop(s);

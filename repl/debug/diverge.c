@@ -137,7 +137,7 @@ static hs_status try_chunk(search *h, u32 n, hlo_instr *const *chosen, hlo_liter
 // After the backend failed on a chunk: tries its halves, or reports its only instruction.
 static hs_status narrow(search *h, u32 n, hlo_instr *const *chosen, hlo_literal *const *value,
                         hs_status failed) {
-  if (failed.err->code == HS_E_INTERRUPTED) return failed;
+  if (hs_is_stop(failed)) return failed;
   if (n > 1) {
     hs_status_drop(failed);
     HS_TRY(try_chunk(h, n / 2, chosen, value));

@@ -174,7 +174,7 @@ static hs_status judge_once(bisect_trial *t, char **wrong) {
   if (hs_ok(s))
     *wrong = t->kind == BISECT_SLOWER ? bisect_wrong_measure(t) : bisect_wrong_result(t, got);
   hlo_literal_unref(got);
-  if (hs_ok(s) || s.err->code == HS_E_INTERRUPTED) return s;
+  if (hs_ok(s) || hs_is_stop(s)) return s;
   if (t->kind != BISECT_NAN && t->kind != BISECT_SLOWER && !t->results_only)
     *wrong = hs_strdup(s.err->message);
   hs_status_drop(s);

@@ -330,7 +330,7 @@ static hs_status run_again(watch *w, const hlo_module *m, hlo_eval_options eo) {
   eo.observe = observe_operands;
   hs_status s = hlo_eval_module(m, w->c->mod->ninputs, w->c->mod->inputs, &eo, &out);
   hlo_literal_unref(out);
-  if (!hs_ok(s) && s.err->code == HS_E_INTERRUPTED) return s;
+  if (!hs_ok(s) && hs_is_stop(s)) return s;
   hs_status_drop(s);
   // The second run did not reach the point (infeed data was consumed by the first): the operands
   // kept are not those of the report.

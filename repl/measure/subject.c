@@ -107,11 +107,6 @@ static hs_status first_run(subject *x, u32 nargs, hlo_literal *const *args) {
 }
 
 // ---- all of them --------------------------------------------------------------------------------
-static bool stopped(hs_status s) {
-  hs_code c = s.err->code;
-  return c == HS_E_INTERRUPTED || (c == HS_E_DEADLINE && hs_interrupted());
-}
-
 // Those that did not fail, in order.
 typedef struct contest {
   u32 nargs;
@@ -173,7 +168,7 @@ static hs_status contest_run(contest *t, const prof_trial_options *o, prof_trial
       if (hs_ok(s)) t->alive[k]->trial = e[k];
       else prof_entry_free(&e[k]);
     }
-    if (hs_ok(s) || stopped(s) || t->failed == MAX_SUBJECTS) return s;
+    if (hs_ok(s) || hs_is_stop(s) || t->failed == MAX_SUBJECTS) return s;
     t->alive[t->failed]->failed = s;
     memmove(&t->alive[t->failed], &t->alive[t->failed + 1],
             (t->n - t->failed - 1) * sizeof *t->alive);
@@ -210,7 +205,7 @@ static hs_status measure_powers(const contest *t) {
     subject *x = t->alive[k];
     hs_status s = x->power.seconds > 0 ? measure_power(t, x) : HS_GOOD;
     if (hs_ok(s)) continue;
-    if (stopped(s)) return s;
+    if (hs_is_stop(s)) return s;
     x->failed = s;
   }
   return HS_GOOD;
@@ -235,7 +230,7 @@ hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_option
     repl_note(c->out, "compiling %s ...", x->label);
     hs_status s = subject_compile(c, x);
     if (hs_ok(s)) s = first_run(x, t.nargs, t.args);
-    if (!hs_ok(s) && stopped(s)) return s;
+    if (!hs_ok(s) && hs_is_stop(s)) return s;
     if (hs_ok(s) && m->most_first_s > 0 && x->first_ms * 1e-3 > m->most_first_s) {
       m->too_long_s = x->first_ms * 1e-3;
       return HS_GOOD;

@@ -50,7 +50,9 @@ static void know_values(shrink_search *s) {
   if (!s->valid || bytes > MOST_KNOWN || !values || !shrink_is_run(s)) return;
   watch_options o = {.capture = "*", .iteration = -1};
   hlo_literal *out = NULL;
+  shrink_start_clock(s);
   hs_status_drop(watch_run(s->t.c, s->best.m, &o, &s->known, &out));
+  shrink_stop_clock(s);
   hlo_literal_unref(out);
 }
 

@@ -112,10 +112,15 @@ bool shrink_is_run(const shrink_search *);
 // Gives a case arguments: by name where the best one has them or the values are known, else random.
 hs_status shrink_find_arguments(const shrink_search *, shrink_case *);
 // Whether the case has the fault of the search (any fault, for the first one): *why says which
-// (the caller's to free), NULL when it has none or another one. Fails on Ctrl-C only.
+// (the caller's to free), NULL when it has none or another one. Fails when the work is to stop.
 hs_status shrink_judge(shrink_search *, const shrink_case *, char **why);
-// Seconds that a verdict may take.
+// Seconds that a verdict may take: many times the first one, and not beyond the end of the search.
 double shrink_deadline(const shrink_search *);
+// Around what takes as long as a verdict. The command's deadline holds for the verdict on the module
+// as it is; those after it have times of their own (the deadline ends the search too), and one that
+// is late is no stop.
+void shrink_start_clock(const shrink_search *);
+void shrink_stop_clock(const shrink_search *);
 // Judges the case given (E_DIFFER when it has no fault) and makes it smaller. E_INTERRUPTED leaves
 // the best so far.
 hs_status shrink_run(shrink_search *);

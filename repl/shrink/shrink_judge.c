@@ -124,19 +124,34 @@ static hs_status judge(shrink_search *s, const shrink_case *x, char **why) {
 }
 
 double shrink_deadline(const shrink_search *s) {
-  return HS_MAX(LEAST_DEADLINE, DEADLINE_FACTOR * s->judged_s);
+  double most = HS_MAX(LEAST_DEADLINE, DEADLINE_FACTOR * s->judged_s);
+  u64 now = hs_now_ns();
+  if (!s->end) return most;
+  return now < s->end ? HS_MIN(most, (double)(s->end - now) * 1e-9) : 1e-5;
+}
+
+void shrink_start_clock(const shrink_search *s) {
+  if (s->judged_s > 0) repl_deadline_start(shrink_deadline(s));
+}
+void shrink_stop_clock(const shrink_search *s) {
+  if (!(s->judged_s > 0)) return;
+  repl_deadline_stop();
+  if (hs_stop_reason() == HS_STOP_DEADLINE) repl_interrupt = HS_STOP_NONE;
 }
 
 hs_status shrink_judge(shrink_search *s, const shrink_case *x, char **why) {
   *why = NULL;
   HS_TRY(hs_poll());
-  if (s->judged_s > 0) repl_deadline_start(shrink_deadline(s));
+  shrink_start_clock(s);
   hs_status st = judge(s, x, why);
-  repl_deadline_stop();
+  shrink_stop_clock(s);
   // A candidate that cannot be judged, in time or at all, does not count.
-  if (hs_stop_reason() == HS_STOP_DEADLINE) repl_interrupt = HS_STOP_NONE;
   hs_status_drop(st);
-  HS_TRY(hs_poll());
+  st = hs_poll();
+  if (!hs_ok(st)) {
+    hs_free(*why), *why = NULL;
+    return st;
+  }
   if (!*why || !fails(s->t.kind)) return HS_GOOD;
   char *like = likeness_of(*why);
   if (s->likeness && strcmp(like, s->likeness) != 0) hs_free(*why), *why = NULL;

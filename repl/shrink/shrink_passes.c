@@ -94,7 +94,7 @@ static hs_status run_once(shrink_search *s, pass_list *out, i64 *rewrites) {
   hs_status st = shrink_pipeline_run(s, m, &o);
   hlo_module_free(m);
   *rewrites = x.rewrites;
-  if (hs_ok(st) || st.err->code == HS_E_INTERRUPTED) return st;
+  if (hs_ok(st) || hs_is_stop(st)) return st;
   hs_status_drop(st);  // a pass that fails is what is looked for
   return HS_GOOD;
 }
