@@ -2,6 +2,7 @@
 # docs/HACKING.md. Everything here builds or takes minutes.
 try "passes keep the meaning (more)" 1800 "$B/tests/passcheck" --from 1000 --generated 1500 -j "$JOBS"
 try "Ctrl-C in every command (more)" 900 sh tests/interrupt 100000 400 deep wide many nested
+try "when the system says no (every call)" 5400 sh tests/faultcheck all
 try "files of kilobytes that unpack to gigabytes" 300 sh tests/repl/files/bombs.sh
 if [ -d "$shared/suite" ]; then
   try "passes keep the meaning (suite)" 1800 "$B/tests/passcheck" -j "$JOBS" "$shared/suite"
@@ -43,6 +44,7 @@ if [ -x build/asan/hlosh ]; then
   fuzz_corpora "asan/" build/asan
   try "asan/the plug-in's entry points" 900 build/asan/tests/entries --library build/asan/libpjrt_hlosh.so --seconds "${FUZZ_SECONDS:-60}" -j "$JOBS" tests/fuzz/corpus/mlir
   try "asan/changed modules: mlir" 900 build/asan/tests/mutate --kind mlir --seed 5 --count 10000 -j "$JOBS" tests/fuzz/corpus/mlir
+  try "asan/when the system says no" 1800 build/asan/tests/faultcheck -j "$JOBS" tests/faults.script
   try "asan/passes keep the meaning" 900 build/asan/tests/passcheck --generated 100 -j "$JOBS" examples
   HLOSH_BUILD=$save_build HLOSH=$save_hlosh
 fi

@@ -87,7 +87,8 @@ static inline hs_status hs_poll(void) { return hs_interrupted() ? hs_stopped() :
 // Whether an error, not ok, ends all work of this thread (Ctrl-C, the command's deadline, memory)
 // instead of being what was tried: who takes an error for a verdict or an outcome asks this first.
 static inline bool hs_is_stop(hs_status s) {
-  return s.err->code == HS_E_INTERRUPTED || hs_interrupted();
+  hs_code c = s.err->code;
+  return c == HS_E_INTERRUPTED || ((c == HS_E_DEADLINE || c == HS_E_NO_MEMORY) && hs_interrupted());
 }
 // memcpy for values of any size, which polls on the way: a gigabyte of fresh pages takes a second.
 hs_status hs_copy(void *to, const void *from, size_t n);

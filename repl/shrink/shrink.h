@@ -116,9 +116,9 @@ hs_status shrink_find_arguments(const shrink_search *, shrink_case *);
 hs_status shrink_judge(shrink_search *, const shrink_case *, char **why);
 // Seconds that a verdict may take: many times the first one, and not beyond the end of the search.
 double shrink_deadline(const shrink_search *);
-// Around what takes as long as a verdict. The command's deadline holds for the verdict on the module
-// as it is; those after it have times of their own (the deadline ends the search too), and one that
-// is late is no stop.
+// Around what takes as long as a verdict. The command's deadline holds for the verdict on the
+// module as it is; those after it have times of their own (the deadline ends the search too), and
+// one that is late is no stop.
 void shrink_start_clock(const shrink_search *);
 void shrink_stop_clock(const shrink_search *);
 // Judges the case given (E_DIFFER when it has no fault) and makes it smaller. E_INTERRUPTED leaves

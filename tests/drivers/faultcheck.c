@@ -457,7 +457,9 @@ int main(int argc, char **argv) {
   njobs = HS_MIN(HS_MAX(a.jobs, 1u), (u32)JOBS);
   char *text = drv_read(a.v[0], NULL);
   if (!text || !getcwd(src, sizeof src)) return perror(a.v[0]), 2;
-  snprintf(root, sizeof root, "/tmp/hlosh-faults-XXXXXX");
+  // in memory where that can be: each child makes and removes a folder of files
+  bool shm = access("/dev/shm", W_OK) == 0;
+  snprintf(root, sizeof root, "%s/hlosh-faults-XXXXXX", shm ? "/dev/shm" : "/tmp");
   if (!mkdtemp(root) || chdir(root) != 0) return perror(root), 2;
   plain = mmap(NULL, 2 * sizeof *plain, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (plain == MAP_FAILED) return perror("mmap"), 2;
