@@ -141,7 +141,7 @@ hs_status prof_memory_model(const hlo_module *m, bool per_instruction, prof_memo
   hlo_live l;
   hlo_memory sums;
   HS_TRY(hlo_memory_estimate(m, per_instruction, &sums));
-  HS_TRY(hlo_live_ranges(m, per_instruction, &p->arena, &l));
+  HS_TRY(hlo_live_ranges(m->entry, per_instruction, &p->arena, &l));
   u32 inside = 0, *number = HS_NEW_ARRAY(&p->arena, u32, l.nbuffers + 1),
       *same = HS_NEW_ARRAY(&p->arena, u32, l.nbuffers + 1);
   for (u32 t = 0; t < l.n; t++) inside += l.inside[t] != 0;

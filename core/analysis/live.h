@@ -1,5 +1,5 @@
-// live.h — the live ranges that the estimate of memory stands on (liveness.c): which buffers the
-// entry computation of a module has, and at which positions of its schedule each is needed.
+// live.h — the live ranges that the estimate of memory stands on (liveness.c): which buffers a
+// computation has, and at which positions of its schedule each is needed.
 #ifndef HLO_LIVE_H
 #define HLO_LIVE_H
 
@@ -22,8 +22,9 @@ typedef struct hlo_live {
   i64 *inside;
   hlo_live_buffer *buffers;
 } hlo_live;
-// naive: nothing is shared or in place. poll errors.
-hs_status hlo_live_ranges(const hlo_module *, bool naive, hs_arena *, hlo_live *out);
+// The entry, or a computation that runs within its caller's memory: what it is given and gives back
+// are parameters and outputs. naive: nothing is shared or in place. poll errors.
+hs_status hlo_live_ranges(const hlo_computation *, bool naive, hs_arena *, hlo_live *out);
 
 // Whether leaf `leaf` of an instruction's result may be written into the memory of its operand
 // number `operand`, which it reads, when nothing else reads that later.

@@ -204,7 +204,8 @@ typedef struct schedule_peak {
 
 static hlo_instr **order_of(plan *p, const hlo_computation *c) {
   if (p->orders && p->orders[c->id]) return p->orders[c->id];
-  if (!hlo_is_scheduled(p->m)) return hlo_post_order(c, &p->arena);
+  // a schedule does not say in which order a fusion evaluates
+  if (!hlo_is_scheduled(p->m) || hlo_is_fusion_comp(c)) return hlo_post_order(c, &p->arena);
   hlo_instr **order = HS_NEW_ARRAY(&p->arena, hlo_instr *, c->ninstrs + 1);
   u32 t = 0;
   hlo_for_each_instr(i, c) order[t++] = i;
@@ -360,10 +361,9 @@ hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) 
   return hlo_memory_of_orders(m, 1, &none, naive, out);
 }
 
-// ---- live ranges of the entry -------------------------------------------------------------------
+// ---- live ranges of a computation ---------------------------------------------------------------
 
-static void copy_live(plan *p, hs_arena *a, hlo_live *out) {
-  const hlo_computation *c = p->m->entry;
+static void copy_live(plan *p, const hlo_computation *c, hs_arena *a, hlo_live *out) {
   u32 n = c->ninstrs;
   hlo_instr **order = order_of(p, c);
   assign(p, order, n);
@@ -393,16 +393,17 @@ static void copy_live(plan *p, hs_arena *a, hlo_live *out) {
   }
 }
 
-hs_status hlo_live_ranges(const hlo_module *m, bool naive, hs_arena *a, hlo_live *out) {
+hs_status hlo_live_ranges(const hlo_computation *c, bool naive, hs_arena *a, hlo_live *out) {
+  const hlo_module *m = c->module;
   HS_ASSERT(!hlo_known_invalid(m));
   hs_arena mem = {0};
-  callees c = find_callees(m, &mem);
+  callees called = find_callees(m, &mem);
   plan p = {.m = m,
             .naive = naive,
             .position = HS_NEW_ARRAY(&mem, u32, m->next_instr_id),
             .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
-  plan_callees(1, &p, &c);
-  copy_live(&p, a, out);
+  plan_callees(1, &p, &called);
+  copy_live(&p, c, a, out);
   plan_free(&p);
   hs_arena_free(&mem);
   return hs_poll();

@@ -260,7 +260,7 @@ static void find_outputs(finder *f) {
 hs_status donation_find(const hlo_module *m, hs_arena *a, donations *out) {
   finder f = {.m = m, .arena = a};
   *out = (donations){0};
-  HS_TRY(hlo_live_ranges(m, false, a, &f.live));
+  HS_TRY(hlo_live_ranges(m->entry, false, a, &f.live));
   f.position = HS_NEW_ARRAY(a, u32, m->next_instr_id);
   for (u32 t = 0; t < f.live.n; t++) f.position[f.live.order[t]->id] = t;
   find_outputs(&f);

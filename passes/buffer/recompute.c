@@ -166,7 +166,7 @@ hs_status recompute_find(const hlo_module *m, recompute_estimate *out) {
   *out = (recompute_estimate){0};
   chooser c = {0};
   hlo_cost_table cost = {0};
-  hs_status s = hlo_live_ranges(m, false, &c.arena, &c.live);
+  hs_status s = hlo_live_ranges(m->entry, false, &c.arena, &c.live);
   if (hs_ok(s)) s = hlo_cost_module(m, &cost);
   if (hs_ok(s) && c.live.n) {
     out->total_flops = cost.total.flops;
