@@ -47,7 +47,6 @@ const prof_calibration prof_generic = {
     .extreme_s = 0.05e-9,
     .column_s = 0.08e-9,
     .against_s = 1e-9,
-    .slide_s = 0.2e-9,
     .scan_s = 0.4e-9,
     .slide_rows_s = 0.1e-9,
     .scan_rows_s = 0.2e-9,
@@ -76,6 +75,7 @@ const prof_calibration prof_generic = {
     .vector_row_s = 10e-9,
     .windowed_s = 0.06e-9,
     .combined_s = 1e-12,
+    .slides = {{1, {16}, {3e9}}, {1, {16}, {3e9}}},
     .transposes = {{1, {1e6}, {1.7e9}}, {1, {1e6}, {1.7e9}}},
     .stream = {{3, {65536, 1 << 20, 1 << 26}, {50e9, 30e9, 10e9}},
                {3, {65536, 1 << 20, 1 << 26}, {100e9, 60e9, 15e9}}},
@@ -197,7 +197,7 @@ static void print_curve(hs_buf *b, const char *name, u32 threads, const prof_cur
 }
 
 void prof_calibration_print(const prof_calibration *c, hs_buf *b) {
-  hs_buf_printf(b, "hlosh calibration 2\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,
+  hs_buf_printf(b, "hlosh calibration 3\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,
                 c->seconds);
   if (c->xla) hs_buf_puts(b, "kernels xla\n");
 #define FIGURE(name, what) hs_buf_printf(b, "figure %s %.9g  # %s\n", #name, c->name, what);
@@ -277,7 +277,7 @@ static bool parse_line(parse *p, char *line) {
   int at = 0;
   line[strcspn(line, "#")] = 0;
   if (!line[strspn(line, " ")]) return true;
-  if (strcmp(line, "hlosh calibration 2") == 0) return true;
+  if (strcmp(line, "hlosh calibration 3") == 0) return true;
   if (strncmp(line, "key ", 4) == 0) {
     snprintf(p->out->key, sizeof p->out->key, "%.191s", line + 4);
     return true;

@@ -32,8 +32,7 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   FIGURE(extreme_s, "element of a row of which the greatest is wanted, above that") \
   FIGURE(column_s, "element that is combined across rows")                          \
   FIGURE(against_s, "element that is combined against the order of memory")         \
-  FIGURE(slide_s, "element of a sliding window, for each doubling")                 \
-  FIGURE(slide_rows_s, "the same by whole rows")                                    \
+  FIGURE(slide_rows_s, "element of windows over whole rows, for each doubling")     \
   FIGURE(scan_s, "element of a running total")                                      \
   FIGURE(scan_rows_s, "the same by whole rows")                                     \
   FIGURE(scalar_s, "operation on a single value that waits for the one before")     \
@@ -66,6 +65,7 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
 #define PROF_CURVES(CURVE)                                                         \
   CURVE(stream, "bytes/s by bytes moved over and over, half written")              \
   CURVE(transposes, "elements/s of another order by the bytes between them")       \
+  CURVE(slides, "elements/s of a sliding window by its length")                    \
   CURVE(fresh, "bytes/s by bytes that a run takes anew from the system")           \
   CURVE(fill, "bytes/s by bytes written over and over")                            \
   CURVE(load, "bytes/s by bytes read over and over")                               \
@@ -88,6 +88,9 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
   CURVE(pairs, "elements and digits/s by length, a sort by keys of two arrays")    \
   CURVE(solves, "operations/s by operations of a triangular solve")                \
   CURVE(factors, "operations/s by operations of a Cholesky factorization")
+
+// The bytes between the elements that against_s is of.
+#define PROF_AGAINST_BYTES 1024.0
 
 struct prof_calibration {
   char key[192];  // processor, backend and version

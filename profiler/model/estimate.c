@@ -29,6 +29,7 @@
 #include "profiler/model/calibration.h"
 #include "profiler/model/prof.h"
 #include "profiler/model/price.h"
+#include "profiler/model/residency.h"
 
 const char *prof_bound_text(prof_bound b) {
   static const char *const texts[] = {"memory", "compute", "launch", "network"};
@@ -92,6 +93,8 @@ typedef struct estimator {
   u32 *uses;        // by instruction id: of that memory that are still to come
   u32 nfree;        // blocks of memory that nobody needs any more
   free_block free[MOST_FREE];
+  prof_residency *residency;  // of the computation at hand; NULL: not simulated
+  u32 simulated;              // computations that were
 } estimator;
 
 static bool is_kernel(const estimator *x, const hlo_instr *i) {
@@ -330,6 +333,9 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   if (spread_times(x, i, times)) {
     for (u32 k = 0; k < hlo_ncalled(i); k++) *clock += x->traffic[hlo_called(i, k)->id];
     x->touched[i->id] = *clock;
+    const hlo_cost *c = &x->cost[i->id];
+    if (x->residency)
+      prof_residency_touch(x->residency, i, c->bytes_read, c->bytes_written, 0, NULL);
     return;
   }
   prof_work w;
@@ -342,7 +348,8 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   add_copy(x, i, &w);
   if (x->out->total.parts > 1) divide(&w, x->out->total.parts);
   prof_place p[MOST_PLACES];
-  u32 n = find_places(x, i, &w, all, clock, p);
+  u32 n = x->residency ? prof_residency_touch(x->residency, i, w.read, w.written, MOST_PLACES, p)
+                       : find_places(x, i, &w, all, clock, p);
   prof_kernel *k = &x->out->kernels[i->id];
   price(&w, x->d, n, p, k);
   if (is_inlined(x, i, &w, times)) without_call(x, &w, k);
@@ -357,8 +364,20 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   add_total(x, k, times);
 }
 
+// Where caches decide, with the places that a plan of memory gives. What is called once comes back
+// after all the rest that is live.
+static hs_status simulate(estimator *x, const hlo_computation *c, double times) {
+  enum { MOST_SIMULATED = 64 };
+  x->residency = NULL;
+  if (x->d->family != PROF_CPU || c->ninstrs < 2 || x->simulated++ >= MOST_SIMULATED)
+    return HS_GOOD;
+  bool once = c != c->module->entry && times <= 1;
+  return prof_residency_new(c, x->o.naive, x->cost, once ? x->live : 0, &x->residency);
+}
+
 // One execution of a computation, times how often it runs.
-static void add_computation(estimator *x, const hlo_computation *c, double times) {
+static hs_status add_computation(estimator *x, const hlo_computation *c, double times) {
+  HS_TRY(simulate(x, c, times));
   hs_arena a = {0};
   hlo_instr **order = hlo_is_scheduled(c->module) ? NULL : hlo_post_order(c, &a);
   double clock = 0, hidden = 0, all = HS_MIN(x->traffic[c->id], x->live);
@@ -370,7 +389,9 @@ static void add_computation(estimator *x, const hlo_computation *c, double times
     add_instr(x, i, times, all, &clock, &hidden);
   x->out->total.time_s += times * HS_MAX(x->now, x->net);
   x->out->total.hidden_s += times * HS_MAX(hidden, 0);
+  prof_residency_free(x->residency);
   hs_arena_free(&a);
+  return HS_GOOD;
 }
 
 // Bytes that one execution of a computation moves, its callees' once; callees are known.
@@ -409,8 +430,8 @@ static hs_status add_computations(estimator *x, const hlo_module *m) {
   hs_status s = hs_poll();
   for (u32 k = n; k-- > 0 && hs_ok(s);) {
     double times = x->times[order[k]->id];
-    if (times > 0) add_computation(x, order[k], times);
-    s = hs_poll();
+    if (times > 0) s = add_computation(x, order[k], times);
+    if (hs_ok(s)) s = hs_poll();
   }
   hlo_cost_free(&cost);
   hs_arena_free(&a);

@@ -10,7 +10,7 @@
 #include "profiler/model/calibration.h"
 #include "profiler/model/price.h"
 
-// The least time of a chunk, as the cpu backend cuts them.
+// The least time of a chunk, as the cpu backend cuts them (backends/emit/nest/schedule.c).
 #define CHUNK_S 20e-6
 
 static double both(double a, double b) { return HS_MAX(a, b) + PROF_EXPOSED * HS_MIN(a, b); }
@@ -25,42 +25,78 @@ static double byte_time(const prof_calibration *c, bool all, double distance, bo
   return written ? HS_MIN(HS_MAX(both - read, both / 4), both * 3 / 4) : read;
 }
 
-static double memory_time(const prof_calibration *c, bool all, u32 n, const prof_place *p) {
+// Beyond the caches that one thread has to itself, on any processor.
+#define OWN_CACHE_BYTES (2.0 * (1 << 20))
+
+// Threads take the chunks of a loop as they come: of n threads each finds one part in n where it
+// left it itself, and the rest in the cache of another, which is as far as the cache they share.
+// The curves are of one loop over and over, whose chunks stay with their threads.
+static double memory_time(const prof_calibration *c, u32 threads, u32 n, const prof_place *p) {
   double s = 0, read = 0, written = 0;
   for (u32 k = 0; k < n; k++) *(p[k].written ? &written : &read) += p[k].bytes;
-  bool reads = read > written / 16;
-  for (u32 k = 0; k < n; k++)
-    if (p[k].bytes > 0)
-      s += p[k].bytes * byte_time(c, all, HS_MAX(p[k].distance, p[k].bytes), p[k].written, reads);
+  bool reads = read > written / 16, all = threads > 1;
+  for (u32 k = 0; k < n; k++) {
+    if (!(p[k].bytes > 0)) continue;
+    double own = HS_MAX(p[k].distance, p[k].bytes), far = HS_MAX(own, threads * OWN_CACHE_BYTES);
+    double byte = byte_time(c, all, own, p[k].written, reads);
+    double other = byte_time(c, all, far, p[k].written, reads);
+    if (all) byte += (other - byte) * (threads - 1) / threads;
+    s += p[k].bytes * byte;
+  }
   return s;
 }
 
 // ---- loops over elements ------------------------------------------------------------------------
+// The distance by which elements are priced that lie apart: its largest power of two. Elements 4096
+// bytes apart fall into one set of a cache, those 3136 bytes apart into all. Our loops read along
+// lines and store apart; XLA's the other way round, and those were measured by the distance itself.
+static double spread(const prof_calibration *c, double loaded, double stored) {
+  if (c->xla || !(stored >= 1) || stored > 1e15) return loaded;
+  u64 pitch = (u64)stored;
+  return (double)(pitch & ~(pitch - 1));
+}
+
+// Seconds of an element combined against its order: measured with so many bytes between them.
+static double against_time(const prof_work *w, const prof_calibration *c) {
+  const double measured = PROF_AGAINST_BYTES;
+  if (!(w->against > 0)) return 0;
+  double there = spread(c, w->against_pitch, w->against_pitch);
+  return c->against_s * prof_curve_at(&c->transposes[0], measured) /
+         prof_curve_at(&c->transposes[0], there);
+}
+
 static double loop_time(const prof_work *w, const prof_calibration *c) {
   double s = 0;
   if (c->xla && w->copied) return 0;
   for (u32 k = 0; k < w->ncounts; k++)
     s += w->counts[k].elements * c->op_s[w->counts[k].op][w->counts[k].type];
-  s += w->reduced_row * c->row_s + w->reduced_column * c->column_s + w->against * c->against_s;
+  s +=
+      w->reduced_row * c->row_s + w->reduced_column * c->column_s + w->against * against_time(w, c);
   s += w->rows * c->row_end_s + w->extremes * c->extreme_s;
-  s += w->slid * c->slide_s + w->slid_rows * c->slide_rows_s;
+  if (w->slid > 0) s += w->slid / prof_curve_at(&c->slides[0], w->slid_window);
+  s += w->slid_rows * c->slide_rows_s;
   s += w->scanned * c->scan_s + w->scanned_rows * c->scan_rows_s + w->narrow * c->narrow_s;
   s += w->whole * c->op_s[HLO_ADD][PROF_F32] + w->gapped * c->gapped_s;
   s += w->divided * c->divide_s + w->divided_long * c->divide_long_s;
   s += w->windowed * c->windowed_s + w->combined * c->combined_s;
-  if (w->strided > 0) s += w->strided / prof_curve_at(&c->transposes[0], w->pitch);
+  if (w->strided > 0)
+    s += w->strided / prof_curve_at(&c->transposes[0], spread(c, w->pitch, w->store_pitch));
   return s + w->indexed * c->indexed_s + w->widened * c->widen_s;
 }
 
 // ---- products -----------------------------------------------------------------------------------
 static double flops_of(const prof_product *p) { return 2 * p->m * p->n * p->k; }
 
-static const prof_curve *product_curve(const prof_calibration *c, hlo_dtype t, bool all) {
+// With few rows short values are widened as they are read: f32's rate, and the reading, which
+// pack_bf16_s is of such products.
+static const prof_curve *product_curve(const prof_calibration *c, const prof_product *p, bool all) {
+  enum { FEW_ROWS = 8 };
+  hlo_dtype t = p->type;
   if (hlo_dtype_is_integer(t)) return &c->product_s8[all];
   switch (prof_type_of(t)) {
   case PROF_F64: return &c->product_f64[all];
   case PROF_F16:
-  case PROF_F8: return &c->product_bf16[all];
+  case PROF_F8: return p->m <= FEW_ROWS ? &c->product_f32[all] : &c->product_bf16[all];
   default: return &c->product_f32[all];
   }
 }
@@ -87,7 +123,7 @@ static double product_time(const prof_product *p, const prof_calibration *c, u32
   // several products share the threads: each runs as on one
   double together = p->batch > 1 ? HS_MIN(p->batch, threads) : 1;
   bool shared = all && together == 1;
-  double rate = prof_curve_at(product_curve(c, p->type, shared), flops) *
+  double rate = prof_curve_at(product_curve(c, p, shared), flops) *
                 prof_curve_at(&c->narrow_m[shared], p->m) *
                 prof_curve_at(&c->narrow_n[shared], p->n) *
                 prof_curve_at(&c->narrow_k[shared], p->k);
@@ -106,6 +142,28 @@ static double convolution_time(const prof_work *w, const prof_calibration *c, bo
   else if (p->dilated) rate = c->convolution_dilated;
   double r = prof_curve_at(&rate[all], flops);
   return c->convolution_s + flops / r;
+}
+
+// ---- chunks -------------------------------------------------------------------------------------
+// Into how many parts the cpu backend cuts a loop. It decides that before anything has run, by the
+// weights of core/types/costs.def and a fixed time per byte, and so it is decided here: by measured
+// times a loop of 10 us would be one part that in truth has ten.
+static double chunks_of(const prof_work *w) {
+  enum { VECTOR_BYTES = 64, SHORTEST = 4, MOST = 128, SPLIT = 4 };
+  const double cycle_s = 0.4e-9, byte_s = 0.1e-9;
+  static const double bytes[PROF_TYPE_COUNT] = {4, 8, 4, 4, 8, 4, 1};
+  double cycles = w->reduced_row + w->reduced_column + w->against + w->whole + w->indexed,
+         widest = 1;
+  for (u32 k = 0; k < w->ncounts; k++) {
+    const prof_count *n = &w->counts[k];
+    widest = HS_MAX(widest, bytes[n->type]);
+    cycles += n->elements * hlo_op_cost(n->op)->cycles * (bytes[n->type] == 8 ? 2 : 1);
+  }
+  double lanes = w->row < SHORTEST ? 1 : VECTOR_BYTES / widest;
+  double s = HS_MAX(cycles * cycle_s / lanes, (w->read + w->written) * byte_s);
+  // a sum of everything is split where each part has enough to do
+  if (w->single) return s < SPLIT * CHUNK_S ? 1 : HS_MIN(floor(s / CHUNK_S / 2), MOST / 2);
+  return HS_MIN(HS_MAX(floor(s / CHUNK_S), 1), MOST);
 }
 
 // ---- what runs as a loop of its own -------------------------------------------------------------
@@ -151,9 +209,9 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
   u32 threads = HS_MAX(d->threads, 1);
   bool all = threads > 1;
   *out = (prof_kernel){.bytes = w->read + w->written, .flops = w->flops, .launch_s = c->kernel_s};
-  double memory = memory_time(c, false, n, places);
+  double memory = memory_time(c, 1, n, places);
   if (w->special == PROF_PRODUCT) {
-    out->memory_s = memory_time(c, all, n, places);
+    out->memory_s = memory_time(c, threads, n, places);
     out->compute_s = w->product.convolution ? convolution_time(w, c, all)
                                             : product_time(&w->product, c, threads);
     // rates by size were measured with operands in a cache; a narrow product does too little with
@@ -167,10 +225,14 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
     out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
   } else {
     double one = loop_time(w, c) + special_time(w, c, threads);
-    double chunks = is_serial(w->special, c->xla) ? 1 : floor(both(one, memory) / CHUNK_S);
-    double cut = HS_MIN(HS_MAX(chunks, 1), threads);
+    bool cut_by_shape = !c->xla && (w->special == PROF_STREAM || w->special == PROF_GATHER);
+    double chunks = is_serial(w->special, c->xla) ? 1
+                    : cut_by_shape                ? chunks_of(w)
+                                                  : HS_MAX(floor(both(one, memory) / CHUNK_S), 1);
+    // the threads take chunk after chunk
+    double cut = chunks / ceil(chunks / threads);
     out->compute_s = one / cut;
-    out->memory_s = cut > 1 ? memory_time(c, true, n, places) : memory;
+    out->memory_s = cut > 1 ? memory_time(c, threads, n, places) : memory;
     if (cut > 1) out->launch_s += c->parallel_s;
     out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
   }

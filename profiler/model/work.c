@@ -4,10 +4,11 @@
 // evaluated again for every user that asks for it at another index. Users of one index share an
 // evaluation. So each value has a list of the indices that it is asked at (an index is the path of
 // instructions that change it, as a hash) with the number of elements of each. An elementwise
-// operation asks its operands at its own indices; a slice, a pad or a reduction at a new one. So
-// softmax evaluates its exponential twice (for the sum, for the quotient), and a tree of strided
-// slices its leaves once per path. Lists have a bounded length; what does not fit is added to the
-// last entry, which keeps the number of evaluations.
+// operation asks its operands at its own indices; a slice, a pad or a reduction at a new one. So a
+// tree of strided slices evaluates its leaves once per path. Not so a reduction along rows that the
+// results go through again: a softmax keeps the exponentials of a row from the sum for the
+// quotient, unless the row is too long for that. Lists have a bounded length; what does not fit is
+// added to the last entry, which keeps the number of evaluations.
 #include "profiler/model/work.h"
 
 #include <math.h>
@@ -132,15 +133,25 @@ static double lies_otherwise(const hlo_shape *in, const hlo_shape *out) {
   return a < 0 || b < 0 || a == b ? 0 : (double)in->elements;
 }
 
+// The order in which a loop goes through the elements of an instruction: its result's, and in a
+// fusion that of what is stored, where the values between have no place and so no order.
+static const hlo_shape *order_of(const hlo_instr *i) {
+  const hlo_shape *own = first_array(i->shape), *root = first_array(i->parent->root->shape);
+  bool same = hlo_is_fusion_comp(i->parent) && root->rank == own->rank;
+  for (u32 k = 0; same && k < own->rank; k++) same = root->dims[k] == own->dims[k];
+  return same ? root : own;
+}
+
 // Bytes that are read along another dimension than they lie.
 static double strided_of(const hlo_instr *i) {
   if (hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && i->opcode != HLO_COPY) {
     double n = 0;
     for (u32 k = 0; k < i->noperands; k++) {
       const hlo_instr *o = hlo_operand(i, k);
-      // inside of a fusion only what is loaded lies anywhere
-      if (o->opcode == HLO_PARAMETER || i->parent == i->parent->module->entry)
-        n = HS_MAX(n, lies_otherwise(o->shape, i->shape));
+      // inside of a fusion only what is loaded lies anywhere, and it is loaded once
+      bool loads = o->opcode == HLO_PARAMETER && o->first_use->user == i;
+      if (loads || !hlo_is_fusion_comp(i->parent))
+        n = HS_MAX(n, lies_otherwise(o->shape, order_of(i)));
     }
     return n;
   }
@@ -175,14 +186,31 @@ const hlo_instr *prof_updated_operand(const hlo_instr *i) {
   return k >= 0 && (u32)k < i->noperands ? hlo_operand(i, (u32)k) : NULL;
 }
 
-// A row is combined in the order of its dimensions, whatever their order in memory.
-static bool reduces_against(const hlo_instr *i) {
+// Bytes between elements of `in` that follow each other along a dimension.
+static double pitch_of(const hlo_shape *in, i64 dim) {
+  double bytes = (double)hlo_dtype_storage(in->dtype);
+  for (u32 k = 0; k < in->rank; k++) {
+    i64 d = in->layout ? in->layout->minor_to_major[k] : (i64)(in->rank - 1 - k);
+    if (d == dim) break;
+    bytes *= (double)HS_MAX(in->dims[d], 1);
+  }
+  return bytes;
+}
+
+// A row is combined in the order of its dimensions, whatever their order in memory: the last one
+// that is reduced; -1 where all have length 1.
+static i64 last_reduced(const hlo_instr *i) {
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = first_array(hlo_operand(i, 0)->shape);
   i64 last = -1;
   for (u32 k = 0; k < dims.n; k++)
     if (dims.v[k] < (i64)s->rank && s->dims[dims.v[k]] > 1) last = HS_MAX(last, dims.v[k]);
-  return last >= 0 && last != fastest_dim(s);
+  return last;
+}
+
+static bool reduces_against(const hlo_instr *i) {
+  i64 last = last_reduced(i);
+  return last >= 0 && last != fastest_dim(hlo_operand(i, 0)->shape);
 }
 
 static bool reduces_row(const hlo_instr *i) {
@@ -213,9 +241,9 @@ static bool finds_extremes(const hlo_computation *c) {
          !is_integer(prof_type_of(c->root->shape->dtype));
 }
 
-// A window of its own is slid over one dimension after the other, doubling to its length; one that
-// is as long as the dimension is a running total, and a few rows are combined one by one
-// (backends/cpu/rt/window.c).
+// A window of its own is slid over one dimension after the other, whole rows doubling to its
+// length; one that is as long as the dimension is a running total, and a few rows are combined one
+// by one (backends/cpu/rt/window.c).
 static void count_windows(prof_work *w, const hlo_instr *i) {
   enum { MOST_DOUBLINGS = 8, MOST_DIRECT = 4 };
   const hlo_window *window = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
@@ -228,7 +256,8 @@ static void count_windows(prof_work *w, const hlo_instr *i) {
     double steps = HS_MAX(n, left) * HS_MIN(ceil(log2(HS_MAX(size, 1))), MOST_DOUBLINGS);
     if (size >= extent && size > 1) *(rows ? &w->scanned_rows : &w->scanned) += n;
     else if (size > 1 && rows && size <= MOST_DIRECT) w->reduced_column += left * size;
-    else *(rows ? &w->slid_rows : &w->slid) += steps;
+    else if (rows) w->slid_rows += steps;
+    else if (size > 1) w->slid += HS_MAX(n, left), w->slid_window = HS_MAX(w->slid_window, size);
     all += size >= extent ? n : steps;
     n = left;
   }
@@ -273,27 +302,22 @@ static bool converts_integers(const hlo_instr *i) {
   return is_integer(prof_type_of(first_array(hlo_operand(i, 0)->shape)->dtype));
 }
 
-// Bytes between elements of `in` that follow each other along a dimension.
-static double pitch_of(const hlo_shape *in, i64 dim) {
-  double bytes = (double)hlo_dtype_storage(in->dtype);
-  for (u32 k = 0; k < in->rank; k++) {
-    i64 d = in->layout ? in->layout->minor_to_major[k] : (i64)(in->rank - 1 - k);
-    if (d == dim) break;
-    bytes *= (double)HS_MAX(in->dims[d], 1);
-  }
-  return bytes;
-}
-
 static void count_strided(prof_work *w, const hlo_instr *i, double times) {
   double n = strided_of(i) * times;
   if (!(n > 0)) return;
-  const hlo_shape *out = first_array(i->shape);
+  const hlo_shape *out = i->opcode == HLO_TRANSPOSE ? first_array(i->shape) : order_of(i);
+  hlo_ints turn = {0};
+  if (i->opcode == HLO_TRANSPOSE) turn = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   i64 dim = fastest_dim(out);
-  if (i->opcode == HLO_TRANSPOSE) dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[dim];
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_shape *in = first_array(hlo_operand(i, k)->shape);
-    if (hlo_shape_is_array(in) && in->rank == out->rank)
-      w->pitch = HS_MAX(w->pitch, pitch_of(in, dim));
+    i64 own = fastest_dim(in), there = own;
+    if (!hlo_shape_is_array(in) || in->rank != out->rank || own < 0) continue;
+    for (u32 d = 0; d < turn.n; d++)
+      if (turn.v[d] == own) there = d;
+    if (there == dim) continue;
+    w->pitch = HS_MAX(w->pitch, pitch_of(in, turn.n ? turn.v[dim] : dim));
+    w->store_pitch = HS_MAX(w->store_pitch, pitch_of(out, there));
   }
   w->strided += n;
 }
@@ -306,6 +330,9 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
   switch (hlo_ops[i->opcode].cost) {
   case HLO_COST_FREE: return;
   case HLO_COST_REDUCE:
+    w->single |= own <= 1;
+    if (reduces_row(i) && reduces_against(i))
+      w->against_pitch = pitch_of(first_array(hlo_operand(i, 0)->shape), last_reduced(i));
     *(!reduces_row(i)      ? &w->reduced_column
       : reduces_against(i) ? &w->against
       : own <= 1           ? &w->whole
@@ -414,8 +441,21 @@ static double asks_elsewhere(const hlo_instr *i, u32 operand) {
   }
 }
 
+// What the results of a kernel and its reductions along rows need of one row is computed once and
+// kept, when a row is not too long (backends/emit/nest/rows.c).
+static bool keeps_row(const hlo_instr *i) {
+  enum { ROW_BYTES = 256 << 10 };
+  const hlo_shape *in = first_array(hlo_operand(i, 0)->shape),
+                  *root = first_array(i->parent->root->shape);
+  return i->opcode == HLO_REDUCE && reduces_row(i) && in->elements == root->elements &&
+         fastest(in) * (double)hlo_dtype_storage(in->dtype) <= ROW_BYTES;
+}
+
+enum { ROOT_INDEX = 1 };
+
 // Reductions of one form share a pass over what they reduce.
 static u64 index_behind(const hlo_instr *i, u64 index) {
+  if (keeps_row(i)) return ROOT_INDEX;
   u64 own = i->opcode == HLO_REDUCE
                 ? hs_mix(i->shape->logical->hash, hlo_operand(i, 0)->shape->logical->hash)
                 : i->id + 1;
@@ -453,7 +493,7 @@ static void count_fusion(prof_work *w, const hlo_computation *f) {
   double root = 0;
   for (u32 l = 0; l < hlo_shape_leaves(f->root->shape); l++)
     root = HS_MAX(root, (double)hlo_shape_leaf(f->root->shape, l)->elements);
-  ask(&of[at[f->root->id]], 1, HS_MAX(elements_of(f->root->shape), 1));
+  ask(&of[at[f->root->id]], ROOT_INDEX, HS_MAX(elements_of(f->root->shape), 1));
   for (u32 k = f->ninstrs; k-- > 0;) {
     const hlo_instr *i = order[k];
     double n = all_asked(&of[k]);
@@ -464,7 +504,7 @@ static void count_fusion(prof_work *w, const hlo_computation *f) {
       asked *to = &of[at[hlo_operand(i, o)->id]];
       double ratio = asks_elsewhere(i, o);
       for (u32 c = 0; c < of[k].n; c++) {
-        if (i->opcode == HLO_TUPLE) ask(to, 1, elements_of(hlo_operand(i, o)->shape));
+        if (i->opcode == HLO_TUPLE) ask(to, ROOT_INDEX, elements_of(hlo_operand(i, o)->shape));
         else if (ratio > 0) ask(to, index_behind(i, of[k].v[c].index), of[k].v[c].elements * ratio);
         else ask(to, of[k].v[c].index, of[k].v[c].elements);
       }
@@ -616,6 +656,13 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
     return;
   }
   w->copied = i->opcode == HLO_CONCATENATE;
+  if (i->opcode == HLO_SLICE && leaves_gaps(i)) {  // what lies in the gaps comes along
+    enum { LINE_BYTES = 64 };
+    const hlo_slices *s = hlo_attr_ptr(i, HLO_ATTR_SLICE);
+    double step = (double)s->v[fastest_dim(hlo_operand(i, 0)->shape)].stride;
+    w->gapped += w->points;
+    w->read *= HS_MIN(step, LINE_BYTES / (double)hlo_dtype_storage(i->shape->dtype));
+  }
   if (hlo_ops[i->opcode].cost == HLO_COST_RWIN) count_windows(w, i);
   else count_in_loop(w, i, w->points);
   bool flat = hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||

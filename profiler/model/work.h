@@ -72,19 +72,23 @@ typedef struct prof_work {
   double points;                       // elements that loops run over, the parallelism
   double row;                          // elements in the innermost loop; 1: it runs one by one
   double reduced_row, reduced_column;  // elements combined along the fastest dimension, or others
-  double rows;      // that are combined along the fastest dimension, each to a value
-  double extremes;  // of the elements combined along rows: by maximum or minimum
-  double whole;     // elements combined to one value
-  double against;   // elements combined in another order than they lie
-  // elements that windows slide over, times how often they double to the window's length, and
-  // elements of running totals: along the fastest dimension, and by whole rows
-  double slid, slid_rows, scanned, scanned_rows;
-  double narrow;         // elements in loops whose innermost dimension is short and not flat
-  double windowed;       // elements combined by windows inside a fused loop
-  double combined;       // elements combined by more than one operation
-  double widened;        // elements converted from 8-bit floating-point types
-  double strided;        // elements read or written against their order in memory
-  double pitch;          // bytes between these: the greatest distance
+  double rows;           // that are combined along the fastest dimension, each to a value
+  double extremes;       // of the elements combined along rows: by maximum or minimum
+  double whole;          // elements combined to one value
+  bool single;           // something is: one result for all of the loop
+  double against;        // elements combined in another order than they lie
+  double against_pitch;  // bytes between these
+  // elements that windows slide over along the fastest dimension, and the longest of these windows;
+  // by whole rows, times how often they double to the window's length; elements of running totals
+  double slid, slid_window, slid_rows, scanned, scanned_rows;
+  double narrow;    // elements in loops whose innermost dimension is short and not flat
+  double windowed;  // elements combined by windows inside a fused loop
+  double combined;  // elements combined by more than one operation
+  double widened;   // elements converted from 8-bit floating-point types
+  double strided;   // elements read or written against their order in memory
+  // bytes between these: the greatest distance of elements that are stored, or loaded, one after
+  // the other
+  double pitch, store_pitch;
   double indexed;        // elements found by an index inside a fused loop
   double divided;        // integers divided by a constant, 32 bits and less
   double divided_long;   // the same of 64 bits

@@ -172,9 +172,9 @@ static char *load_text(const void *arg, u32 k) {
 
 static hs_status measure_stream(calibrate_bench *b) {
   enum { KB = 1024 };
-  static const double bytes[] = {32 * KB,    64 * KB,    128 * KB,   256 * KB,
-                                 512 * KB,   1024 * KB,  4096 * KB,  12288 * KB,
-                                 24576 * KB, 32768 * KB, 49152 * KB, 131072 * KB};
+  static const double bytes[] = {32 * KB,    64 * KB,    128 * KB,   256 * KB,   512 * KB,
+                                 1024 * KB,  4096 * KB,  12288 * KB, 24576 * KB, 28672 * KB,
+                                 31744 * KB, 32768 * KB, 49152 * KB, 131072 * KB};
   calibrate_say(b, "bandwidth by size");
   if (b->xla) return calibrate_streams_xla(b);
   memcpy(b->c->fresh, prof_generic.fresh, sizeof b->c->fresh);
@@ -212,8 +212,7 @@ static char *chain(const char *op, const char *other, const char *type, u32 n, b
   return text;
 }
 
-// What is computation in the time of a run whose bytes take so long: the model's rule turned round.
-static double computing(const calibrate_bench *b, double s, double memory) {
+double calibrate_computing(const calibrate_bench *b, double s, double memory) {
   s = calibrate_above(s, b->c->kernel_s + b->c->run_s);
   double own = s - PROF_EXPOSED * memory;
   return HS_MAX(own >= memory ? own : (s - memory) / PROF_EXPOSED, LEAST_S);
@@ -232,7 +231,7 @@ static hs_status measure_op(calibrate_bench *b, hlo_opcode op, prof_type t, doub
   HS_TRY(calibrate_time(b, 1, chain(text, text, type_texts[t], 1, binary), &all));
   double moved = (binary ? 3 : 2) * bytes[t] * CHAIN_ELEMENTS,
          memory = moved / prof_curve_at(&c->stream[0], moved);
-  *s = computing(b, all, memory);
+  *s = calibrate_computing(b, all, memory);
   // what hides behind the memory shows in a chain
   if (*s < memory) {
     double more;
@@ -310,8 +309,9 @@ static hs_status measure_divisions(calibrate_bench *b) {
                                     CHAIN_ELEMENTS),
                           &s));
     double moved = (k ? 16.0 : 8.0) * CHAIN_ELEMENTS;
-    *out[k] = HS_MAX(
-        computing(b, s, moved / prof_curve_at(&b->c->stream[0], moved)) / CHAIN_ELEMENTS, LEAST_S);
+    *out[k] = HS_MAX(calibrate_computing(b, s, moved / prof_curve_at(&b->c->stream[0], moved)) /
+                         CHAIN_ELEMENTS,
+                     LEAST_S);
   }
   return HS_GOOD;
 }
@@ -362,107 +362,10 @@ static hs_status measure_ops(calibrate_bench *b) {
   return HS_GOOD;
 }
 
-// ---- loops that are not streams -----------------------------------------------------------------
+// ---- indices, sorts and others ------------------------------------------------------------------
 // The bytes of a figure's kernel, at the rate of arrays of that size.
 static double bytes_time(const calibrate_bench *b, double bytes) {
   return bytes / prof_curve_at(&b->c->stream[0], bytes) + b->c->kernel_s + b->c->run_s;
-}
-
-// Short rows, whose ends show, and rows of which the greatest element is wanted.
-static hs_status measure_rows(calibrate_bench *b) {
-  prof_calibration *c = b->c;
-  const double n = 65536, loads = 4 * n / prof_curve_at(&c->load[0], 4 * n);
-  double s;
-  HS_TRY(calibrate_time(
-      b, 1,
-      hs_format("HloModule rows\n" CALIBRATE_ADD
-                "ENTRY e {\n  p = f32[2048,32] parameter(0)\n  z = f32[] constant(0)\n"
-                "  ROOT r = f32[2048] reduce(p, z), dimensions={1}, to_apply=a\n}\n"),
-      &s));
-  c->row_end_s = calibrate_above(computing(b, s, loads), n * c->row_s) / 2048;
-  HS_TRY(calibrate_time(
-      b, 1,
-      hs_format("HloModule greatest\na {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
-                "  ROOT r = f32[] maximum(x, y)\n}\n"
-                "ENTRY e {\n  p = f32[512,128] parameter(0)\n  z = f32[] constant(-inf)\n"
-                "  ROOT r = f32[512] reduce(p, z), dimensions={1}, to_apply=a\n}\n"),
-      &s));
-  double rest = n * c->row_s + 512 * c->row_end_s;
-  c->extreme_s = calibrate_above(computing(b, s, loads), rest) / n;
-  return HS_GOOD;
-}
-
-static hs_status measure_loops(calibrate_bench *b) {
-  prof_calibration *c = b->c;
-  double s, n = 65536, base = c->kernel_s + c->run_s;
-  calibrate_say(b, "reductions and transposes");
-  for (u32 d = 0; d < 2; d++) {
-    HS_TRY(calibrate_time(
-        b, 1,
-        hs_format("HloModule reduce\n" CALIBRATE_ADD
-                  "ENTRY e {\n  p = f32[128,512] parameter(0)\n  z = f32[] constant(0)\n"
-                  "  ROOT r = f32[%u] reduce(p, z), dimensions={%u}, to_apply=a\n}\n",
-                  d ? 128 : 512, d),
-        &s));
-    double memory = 4 * n / prof_curve_at(&c->load[0], 4 * n);
-    *(d ? &c->row_s : &c->column_s) = HS_MAX(computing(b, s, memory) / n, LEAST_S);
-  }
-  HS_TRY(measure_rows(b));
-  HS_TRY(
-      calibrate_time(b, 1,
-                     hs_format("HloModule transpose\nENTRY e {\n  p = f32[256,256] parameter(0)\n"
-                               "  ROOT r = f32[256,256] transpose(p), dimensions={1,0}\n}\n"),
-                     &s));
-  c->strided_s = HS_MAX(computing(b, s, 8 * n / prof_curve_at(&c->stream[0], 8 * n)) / n, LEAST_S);
-  HS_TRY(
-      calibrate_time(b, 1,
-                     hs_format("HloModule against\n" CALIBRATE_ADD
-                               "ENTRY e {\n  p = f32[256,256]{0,1} parameter(0)\n"
-                               "  z = f32[] constant(0)\n"
-                               "  ROOT r = f32[] reduce(p, z), dimensions={0,1}, to_apply=a\n}\n"),
-                     &s));
-  c->against_s = calibrate_above(s, base) / n;
-  // rows of three, of two arrays that each lack another dimension
-  HS_TRY(calibrate_time(b, 1,
-                        hs_format("HloModule narrow\nf {\n  p = f32[128,3] parameter(0)\n"
-                                  "  x = f32[128,128,3] broadcast(p), dimensions={0,2}\n"
-                                  "  y = f32[128,128,3] broadcast(p), dimensions={1,2}\n"
-                                  "  ROOT r = f32[128,128,3] subtract(x, y)\n}\n"
-                                  "ENTRY e {\n  p = f32[128,3] parameter(0)\n"
-                                  "  ROOT r = f32[128,128,3] fusion(p), kind=kLoop, calls=f\n}\n"),
-                        &s));
-  c->narrow_s = calibrate_above(s, base) / (128 * 128 * 3);
-  for (u32 rows = 0; rows < 2; rows++) {
-    u32 a = rows ? 512 : 64, d = rows ? 64 : 512, ra = rows ? 497 : 64, rd = rows ? 64 : 497;
-    HS_TRY(calibrate_time(
-        b, 1,
-        hs_format("HloModule windows\n" CALIBRATE_ADD
-                  "ENTRY e {\n  p = f32[%u,%u] parameter(0)\n  z = f32[] constant(0)\n"
-                  "  ROOT r = f32[%u,%u] reduce-window(p, z), window={size=%s}, to_apply=a\n}\n",
-                  a, d, ra, rd, rows ? "16x1" : "1x16"),
-        &s));
-    *(rows ? &c->slide_rows_s : &c->slide_s) = calibrate_above(s, base) / (64 * 512 * 4);
-    HS_TRY(calibrate_time(
-        b, 1,
-        hs_format("HloModule totals\n" CALIBRATE_ADD
-                  "ENTRY e {\n  p = f32[%u,%u] parameter(0)\n  z = f32[] constant(0)\n"
-                  "  ROOT r = f32[%u,%u] reduce-window(p, z), window={size=%s}, to_apply=a\n}\n",
-                  a, d, a, d, rows ? "512x1 pad=511_0x0_0" : "1x512 pad=0_0x511_0"),
-        &s));
-    *(rows ? &c->scan_rows_s : &c->scan_s) = calibrate_above(s, base) / (64 * 512);
-  }
-  HS_TRY(calibrate_time(b, 1,
-                        hs_format("HloModule gaps\nf {\n  p = f32[32768] parameter(0)\n"
-                                  "  x = f32[16384] slice(p), slice={[0:32768:2]}\n"
-                                  "  y = f32[16384] slice(p), slice={[1:32768:2]}\n"
-                                  "  ROOT r = f32[16384] add(x, y)\n}\n"
-                                  "ENTRY e {\n  p = f32[32768] parameter(0)\n"
-                                  "  ROOT r = f32[16384] fusion(p), kind=kLoop, calls=f\n}\n"),
-                        &s));
-  double gaps = 2 * 16384, moved = 4 * gaps + 4 * 16384;
-  c->gapped_s =
-      HS_MAX(computing(b, s, moved / prof_curve_at(&c->stream[0], moved)) / gaps, LEAST_S);
-  return HS_GOOD;
 }
 
 static hs_status measure_indexed(calibrate_bench *b) {
@@ -633,7 +536,7 @@ static hs_status measure_all(calibrate_bench *b) {
   HS_TRY(calibrate_calls(b));
   HS_TRY(measure_stream(b));
   HS_TRY(measure_ops(b));
-  HS_TRY(measure_loops(b));
+  HS_TRY(calibrate_loops(b));
   if (b->xla) HS_TRY(calibrate_loops_xla(b));
   HS_TRY(measure_indexed(b));
   HS_TRY(measure_sorts(b));

@@ -31,6 +31,8 @@ hs_status calibrate_time(calibrate_bench *, u32 threads, char *text, double *s);
 hs_status calibrate_time_apart(calibrate_bench *, const char *text, double *s);
 // s without what is not the work's, LEAST_S at least.
 double calibrate_above(double s, double floor_s);
+// What is computation in the time of a run whose bytes take so long: the model's rule turned round.
+double calibrate_computing(const calibrate_bench *, double s, double memory);
 // The next step, to the progress line.
 void calibrate_say(calibrate_bench *, const char *what);
 // A curve of rates: work[k] by text(arg, k), with one thread and with all. base and extra[k] (NULL:
@@ -48,6 +50,7 @@ void calibrate_library_xla(calibrate_bench *);
 hs_status calibrate_cubes_xla(calibrate_bench *, const char *type, const char *result,
                               const u32 *sizes, prof_curve *curve);
 hs_status calibrate_calls(calibrate_bench *);
+hs_status calibrate_loops(calibrate_bench *);  // calibrate_loops.c
 hs_status calibrate_products(calibrate_bench *);
 hs_status calibrate_convolutions(calibrate_bench *);
 

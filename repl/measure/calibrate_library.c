@@ -73,6 +73,27 @@ static hs_status measure_scalars(calibrate_bench *b, u32 trips) {
   return HS_GOOD;
 }
 
+// Loops that threads share, one after the other, as in a program: each time the others have to
+// notice that there is work, and the opener that they are done.
+static hs_status measure_sharing(calibrate_bench *b) {
+  enum { LOOPS = 8, ELEMENTS = 131072 };
+  prof_calibration *c = b->c;
+  double s[2];
+  for (u32 all = 0; all < 2; all++) {
+    hs_buf text = {0};
+    hs_buf_printf(&text, "HloModule shared\nENTRY e {\n  v0 = f32[%d] parameter(0)\n", ELEMENTS);
+    for (u32 k = 1; k <= LOOPS; k++)
+      hs_buf_printf(&text, "  %sv%u = f32[%d] %s(v%u)\n", k == LOOPS ? "ROOT " : "", k, ELEMENTS,
+                    k % 2 ? "negate" : "abs", k - 1);
+    hs_buf_puts(&text, "}\n");
+    hs_status st = calibrate_time(b, all ? b->threads : 1, hs_strdup(hs_buf_cstr(&text)), &s[all]);
+    hs_buf_free(&text);
+    HS_TRY(st);
+  }
+  c->parallel_s = b->threads > 1 ? HS_MAX((s[1] - s[0] / b->threads) / LOOPS, 0.2e-6) : LEAST_S;
+  return HS_GOOD;
+}
+
 hs_status calibrate_calls(calibrate_bench *b) {
   enum { CHAIN = 64, TRIES = 5 };
   // XLA hands a run to another thread, but for those of less than a thousand operations
@@ -123,14 +144,7 @@ hs_status calibrate_calls(calibrate_bench *b) {
   c->loop_s = calibrate_above(loop / trips, 3 * c->kernel_s);
   HS_TRY(measure_devices(b));
   HS_TRY(measure_scalars(b, trips));
-  // a loop that is just long enough to be cut
-  const char *cut = "HloModule cut\nENTRY e {\n  p = f32[%d] parameter(0)\n"
-                    "  ROOT r = f32[%d] exponential(p)\n}\n";
-  double one, all;
-  HS_TRY(calibrate_time(b, 1, hs_format(cut, 65536, 65536), &one));
-  HS_TRY(calibrate_time(b, b->threads, hs_format(cut, 65536, 65536), &all));
-  c->parallel_s = b->threads > 1 ? HS_MAX(all - one / b->threads, 0.2e-6) : LEAST_S;
-  return HS_GOOD;
+  return measure_sharing(b);
 }
 
 // ---- products -----------------------------------------------------------------------------------

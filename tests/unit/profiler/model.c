@@ -48,23 +48,32 @@ static double counted(const prof_work *w, hlo_opcode op) {
 #define ADD \
   "a {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n  ROOT r = f32[] add(x, y)\n}\n"
 
-// The sum and the quotient of a softmax each evaluate the exponential.
+static prof_work softmax(u32 rows, u32 row) {
+  char text[700];
+  snprintf(text, sizeof text,
+           "HloModule m\n" ADD
+           "f {\n  p = f32[%u,%u] parameter(0)\n  e = f32[%u,%u] exponential(p)\n"
+           "  z = f32[] constant(0)\n  s = f32[%u] reduce(e, z), dimensions={1}, to_apply=a\n"
+           "  b = f32[%u,%u] broadcast(s), dimensions={0}\n"
+           "  ROOT q = f32[%u,%u] divide(e, b)\n}\nENTRY main {\n  p = f32[%u,%u] parameter(0)\n"
+           "  ROOT k = f32[%u,%u] fusion(p), kind=kLoop, calls=f\n}\n",
+           rows, row, rows, row, rows, rows, row, rows, row, rows, row, rows, row);
+  loaded x = load(text);
+  prof_work w = work_of(&x, "k");
+  unload(&x);
+  return w;
+}
+
+// The quotient of a softmax has the exponentials of the sum, unless a row is too long to be kept.
 static void evaluations(void **st) {
   (void)st;
-  loaded x = load("HloModule m\n" ADD
-                  "f {\n  p = f32[64,128] parameter(0)\n  e = f32[64,128] exponential(p)\n"
-                  "  z = f32[] constant(0)\n"
-                  "  s = f32[64] reduce(e, z), dimensions={1}, to_apply=a\n"
-                  "  b = f32[64,128] broadcast(s), dimensions={0}\n"
-                  "  ROOT q = f32[64,128] divide(e, b)\n}\n"
-                  "ENTRY main {\n  p = f32[64,128] parameter(0)\n"
-                  "  ROOT k = f32[64,128] fusion(p), kind=kLoop, calls=f\n}\n");
-  prof_work w = work_of(&x, "k");
-  assert_float_equal(counted(&w, HLO_EXP), 2 * 64 * 128, 0);
+  prof_work w = softmax(64, 128);
+  assert_float_equal(counted(&w, HLO_EXP), 64 * 128, 0);
   assert_float_equal(counted(&w, HLO_DIVIDE), 64 * 128, 0);
   assert_float_equal(w.reduced_row, 64 * 128, 0);
   assert_float_equal(w.reduced_column, 0, 0);
-  unload(&x);
+  w = softmax(2, 65537);
+  assert_float_equal(counted(&w, HLO_EXP), 2 * 2 * 65537, 0);
 }
 
 // Two users at one index share an evaluation, two at different ones do not.
@@ -140,7 +149,7 @@ static void products(void **st) {
   unload(&x);
 }
 
-// Windows that slide double to their length, those as long as the dimension are running totals;
+// Windows slide over each element once, those as long as the dimension are running totals;
 // dividing by a constant is no division; 16-bit floats are widened by the way; small integers have
 // lanes of their own; matrices are solved one by one.
 static void cheaper_than_they_look(void **st) {
@@ -159,7 +168,8 @@ static void cheaper_than_they_look(void **st) {
       "  ROOT t = (f32[64,29], f32[64,32], u32[64], u32[64], bf16[64], s8[64], f32[3,16,16]) "
       "tuple(slide, total, by_constant, by_value, short, small, factor)\n}\n");
   prof_work w = work_of(&x, "slide");
-  assert_float_equal(w.slid, 64 * 32 * 2, 0);
+  assert_float_equal(w.slid, 64 * 32, 0);
+  assert_float_equal(w.slid_window, 4, 0);
   assert_true(w.slid_rows + w.scanned + w.scanned_rows <= 0);
   w = work_of(&x, "total");
   assert_float_equal(w.scanned_rows, 64 * 32, 0);

@@ -1,0 +1,253 @@
+// residency.c: stack distances (Mattson et al. 1970) over the addresses of a plan of memory.
+//
+// A cache that replaces what was used longest ago still holds what less was touched since than it
+// is large. So the memory of the module (arguments, constants, results, and the area of the
+// temporaries with the offsets that a backend's plan gives them) is kept as a list of ranges in the
+// order in which they were touched last, and what lies behind a range in that list is its distance.
+// A result written over a buffer that was read a moment ago is near, whoever's buffer that was.
+//
+// A kernel goes through all of its arrays at the same time, from end to end. Its ranges are a group
+// of equals: what was touched since an element of a group is, on average over its elements, half of
+// the rest of the group, the groups after it, and half of what the kernel at hand touches.
+//
+// One run is gone through before the first question, because programs that are measured run again
+// and again, and so do the bodies of loops. Between two calls of a computation that is called once
+// in a run lies the rest of the run.
+//
+// Invariant: the ranges of the list do not overlap; those of one group are side by side.
+#include "profiler/model/residency.h"
+
+#include "core/analysis/heap.h"
+
+enum { MOST_BUFFERS = 3072, MOST_RANGES = 64 };
+#define MOST_BYTES ((i64)1 << 61)
+
+typedef struct span {
+  i64 from, to;
+} span;
+
+typedef struct touched {
+  span s;
+  u32 group;
+} touched;
+
+struct prof_residency {
+  hs_arena arena;
+  hlo_live live;
+  u32 *at;               // by instruction id: its place in the schedule, plus 1
+  i64 *offset, *inside;  // by buffer; by place in the schedule: of what its callees need
+  i64 total;
+  HS_VEC(touched) list;   // the last touched is the last
+  HS_VEC(double) groups;  // bytes that are left of each
+};
+
+// What a kernel touches: `bytes` of them are moved.
+typedef struct moved {
+  span s;
+  double bytes;
+  bool written;
+} moved;
+
+// ---- the plan -----------------------------------------------------------------------------------
+static hs_status place_buffers(prof_residency *r) {
+  const hlo_live *l = &r->live;
+  hlo_heap_buffer *heap = HS_NEW_ARRAY(&r->arena, hlo_heap_buffer, l->nbuffers + l->n + 1);
+  i64 **to = HS_NEW_ARRAY(&r->arena, i64 *, l->nbuffers + l->n + 1);
+  r->offset = HS_NEW_ARRAY(&r->arena, i64, l->nbuffers + 1);
+  r->inside = HS_NEW_ARRAY(&r->arena, i64, l->n + 1);
+  i64 end = 0;
+  u32 n = 0;
+  for (u32 b = 0; b < l->nbuffers; b++) {
+    const hlo_live_buffer *x = &l->buffers[b];
+    if (x->bytes > MOST_BYTES >> 6) return hs_fail(HS_E_LIMIT, "a buffer is too large to place");
+    if (x->parameter || x->constant || x->output) {
+      r->offset[b] = end;
+      end = hs_add_sat_i64(end, (i64)hlo_heap_align((size_t)x->bytes));
+    } else {
+      to[n] = &r->offset[b];
+      heap[n++] = (hlo_heap_buffer){(size_t)x->bytes, 0, (i32)x->first, (i32)x->last};
+    }
+  }
+  for (u32 t = 0; t < l->n; t++) {
+    if (!l->inside[t]) continue;
+    to[n] = &r->inside[t];
+    heap[n++] = (hlo_heap_buffer){(size_t)HS_MIN(l->inside[t], MOST_BYTES >> 6), 0, (i32)t, (i32)t};
+  }
+  size_t area;
+  if (end > MOST_BYTES || !hlo_heap_place(n, heap, MOST_BYTES, &area)) {
+    HS_TRY(hs_poll());
+    return hs_fail(HS_E_LIMIT, "the buffers are too large to place");
+  }
+  for (u32 k = 0; k < n; k++) *to[k] = end + (i64)heap[k].offset;
+  r->total = end + (i64)area;
+  return HS_GOOD;
+}
+
+// ---- the list -----------------------------------------------------------------------------------
+static i64 length(span s) { return s.to - s.from; }
+
+static span common(span a, span b) {
+  span c = {HS_MAX(a.from, b.from), HS_MIN(a.to, b.to)};
+  return c.to > c.from ? c : (span){0};
+}
+
+// Takes a range out of the list.
+static void cut(prof_residency *r, span s) {
+  i64 left = length(s);
+  for (size_t k = r->list.n; k-- > 0 && left > 0;) {
+    touched *x = &r->list.v[k];
+    span c = common(x->s, s);
+    if (!length(c)) continue;
+    left -= length(c);
+    r->groups.v[x->group] -= (double)length(c);
+    span before = {x->s.from, c.from}, after = {c.to, x->s.to};
+    if (length(before) && length(after)) {
+      touched more = {after, x->group};
+      x->s = before;
+      hs_vec_push(&r->list, more);
+      memmove(&r->list.v[k + 2], &r->list.v[k + 1], (r->list.n - k - 2) * sizeof more);
+      r->list.v[k + 1] = more;
+    } else x->s = length(before) ? before : after;
+  }
+}
+
+static void compact(prof_residency *r) {
+  size_t n = 0;
+  for (size_t k = 0; k < r->list.n; k++)
+    if (length(r->list.v[k].s)) r->list.v[n++] = r->list.v[k];
+  r->list.n = n;
+}
+
+static void touch(prof_residency *r, u32 n, const moved *a) {
+  u32 group = (u32)r->groups.n;
+  double bytes = 0;
+  for (u32 k = 0; k < n; k++) cut(r, a[k].s);
+  for (u32 k = 0; k < n; k++) {
+    // an array that is written over itself is two accesses of one range
+    bool again = false;
+    for (u32 j = 0; j < k; j++) again |= length(common(a[j].s, a[k].s)) > 0;
+    touched x = {a[k].s, group};
+    if (again || !length(x.s)) continue;
+    hs_vec_push(&r->list, x);
+    bytes += (double)length(x.s);
+  }
+  hs_vec_push(&r->groups, bytes);
+  if (group % 64 == 0) compact(r);
+}
+
+// ---- accesses of an instruction -----------------------------------------------------------------
+static u32 add_access(u32 n, moved *a, i64 from, i64 size, double bytes, bool written) {
+  i64 part = (i64)HS_MIN((double)size, bytes);
+  if (n == MOST_RANGES || part <= 0) return n;
+  a[n] = (moved){{from, from + part}, bytes, written};
+  return n + 1;
+}
+
+// The leaves of a value, which has so many bytes of the kernel's reads or writes in all.
+static u32 add_value(const prof_residency *r, const hlo_instr *i, double bytes, bool written, u32 n,
+                     moved *a) {
+  const hlo_live *l = &r->live;
+  u32 t = r->at[i->id] - 1;
+  double all = (double)HS_MAX(hlo_shape_bytes(i->shape), 1);
+  for (u32 k = l->first_leaf[t]; k < l->first_leaf[t + 1]; k++) {
+    u32 b = l->leaf_buffer[k];
+    i64 size = l->buffers[b].bytes;
+    bool again = false;  // the same array as another operand: it is at hand
+    for (u32 j = 0; j < n; j++) again |= !written && !a[j].written && a[j].s.from == r->offset[b];
+    if (!again) n = add_access(n, a, r->offset[b], size, bytes * (double)size / all, written);
+  }
+  return n;
+}
+
+static u32 accesses_of(const prof_residency *r, const hlo_instr *i, double read, double written,
+                       moved *a) {
+  double all = 0;
+  u32 n = 0, t = r->at[i->id] - 1;
+  for (u32 k = 0; k < i->noperands; k++) all += (double)hlo_shape_bytes(hlo_operand(i, k)->shape);
+  for (u32 k = 0; k < i->noperands && all > 0; k++) {
+    const hlo_instr *o = hlo_operand(i, k);
+    n = add_value(r, o, read * (double)hlo_shape_bytes(o->shape) / all, false, n, a);
+  }
+  n = add_value(r, i, written, true, n, a);
+  i64 inside = r->live.inside[t];
+  return add_access(n, a, r->inside[t], inside, (double)inside, true);
+}
+
+// The bytes behind a range in the list, for each part of it that was touched at another time.
+static u32 distances(const prof_residency *r, const moved *a, double own, u32 most, u32 n,
+                     prof_place *p) {
+  double recent = 0, rate = a->bytes / (double)length(a->s);
+  i64 left = length(a->s);
+  u32 group = UINT32_MAX, first = n;
+  for (size_t k = r->list.n; k-- > 0 && left > 0;) {
+    const touched *x = &r->list.v[k];
+    if (!length(x->s)) continue;
+    if (group != UINT32_MAX && x->group != group) recent += r->groups.v[group];
+    group = x->group;
+    i64 c = length(common(x->s, a->s));
+    if (!c) continue;
+    left -= c;
+    double bytes = (double)c * rate, d = recent + (r->groups.v[group] + own) / 2;
+    prof_place *last = n > first ? &p[n - 1] : NULL;
+    if (last && (n == most || d < last->distance * 1.25)) {
+      last->distance += (d - last->distance) * bytes / (last->bytes + bytes);
+      last->bytes += bytes;
+    } else if (n < most) p[n++] = (prof_place){bytes, d, a->written};
+    else p[n - 1].bytes += bytes;
+  }
+  if (left <= 0) return n;
+  double bytes = (double)left * rate;
+  if (n < most) p[n++] = (prof_place){bytes, (double)r->total, a->written};
+  else p[n - 1].bytes += bytes;
+  return n;
+}
+
+u32 prof_residency_touch(prof_residency *r, const hlo_instr *i, double read, double written,
+                         u32 most, prof_place *p) {
+  moved a[MOST_RANGES];
+  u32 n = accesses_of(r, i, read, written, a), places = 0;
+  double own = 0;
+  for (u32 k = 0; k < n; k++) own += (double)length(a[k].s);
+  for (u32 k = 0; k < n && most; k++) {
+    // results last, and with room of their own
+    u32 room = a[k].written ? most : most - 1;
+    places = distances(r, &a[k], own, room, places, p);
+  }
+  touch(r, n, a);
+  return places;
+}
+
+// ---- the module ---------------------------------------------------------------------------------
+hs_status prof_residency_new(const hlo_computation *c, bool naive, const hlo_cost *cost,
+                             double between, prof_residency **out) {
+  *out = NULL;
+  prof_residency *r = hs_calloc(1, sizeof *r);
+  hs_status s = hlo_live_ranges(c, naive, &r->arena, &r->live);
+  bool few = hs_ok(s) && r->live.nbuffers <= MOST_BUFFERS;
+  if (few) s = place_buffers(r);
+  if (!few || !hs_ok(s)) {
+    prof_residency_free(r);
+    return s;
+  }
+  r->at = HS_NEW_ARRAY(&r->arena, u32, c->module->next_instr_id + 1);
+  for (u32 t = 0; t < r->live.n; t++) r->at[r->live.order[t]->id] = t + 1;
+  for (u32 t = 0; t < r->live.n; t++) {
+    const hlo_instr *i = r->live.order[t];
+    if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
+    prof_residency_touch(r, i, cost[i->id].bytes_read, cost[i->id].bytes_written, 0, NULL);
+  }
+  i64 other = (i64)HS_MIN(between, (double)MOST_BYTES);
+  moved others = {{r->total, r->total + other}, between, true};
+  if (other > 0) touch(r, 1, &others);
+  r->total += other;
+  *out = r;
+  return hs_poll();
+}
+
+void prof_residency_free(prof_residency *r) {
+  if (!r) return;
+  hs_vec_free(&r->list);
+  hs_vec_free(&r->groups);
+  hs_arena_free(&r->arena);
+  hs_free(r);
+}
