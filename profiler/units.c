@@ -90,9 +90,20 @@ const char *prof_ratio_text(char buf[32], double r) {
 
 const char *prof_about_ratio(char buf[32], double r) {
   if (!isfinite(r) || !(r > 0)) return put(buf, "-");
-  double unit = pow(10, floor(log10(r)));
   if (r >= 1e6 || r < 1e-6) return put(buf, r >= 1 ? "over 1000000x" : "~0x");
-  snprintf(buf, 32, "~%.*fx", (int)fmax(-log10(unit), 0), round(r / unit) * unit);
+  double unit = pow(10, floor(log10(r)) - 1);
+  snprintf(buf, 32, "~%.*fx", (int)fmax(round(-log10(unit)), 0), round(r / unit) * unit);
+  return buf;
+}
+
+const char *prof_noisy_text(char buf[128], prof_interval r) {
+  char lo[32], hi[32];
+  const char *low = prof_about_ratio(lo, r.low), *high = prof_about_ratio(hi, r.high);
+  const char *way = r.low > 1    ? "faster, by how much is "
+                    : r.high < 1 ? "slower, by how much is "
+                                 : "";
+  snprintf(buf, 128, "%stoo noisy to say (between %s and %s)", way, low + (*low == '~'),
+           high + (*high == '~'));
   return buf;
 }
 

@@ -3,7 +3,7 @@
 #ifndef PROF_UNITS_H
 #define PROF_UNITS_H
 
-#include "core/base/base.h"
+#include "profiler/stats.h"
 
 // Each writes into buf and returns it. What is not a number, or infinite, is "-".
 const char *prof_time_text(char buf[32], double seconds);  // "1.47 us", "24.5 ms", "3.2 h"
@@ -12,8 +12,11 @@ const char *prof_bytes_delta(char buf[32], double bytes);  // "+18.2 kB", "-1.38
 const char *prof_flops_text(char buf[32], double flops);   // "1.25 GFLOP"
 const char *prof_count_text(char buf[32], double n);       // 1234567: "1.23M"
 const char *prof_ratio_text(char buf[32], double ratio);   // "1.03x", "24.1x", "2410x", "0.0123x"
-// With one digit that counts, for what is not known better: "~5x", "~200x", "~0.3x".
+// With two digits that count, for what is not known better: "~4.7x", "~190x", "~0.27x".
 const char *prof_about_ratio(char buf[32], double ratio);
+// Of a ratio that is too noisy: its bounds, and whether it is above or below 1 where that is
+// certain: "too noisy to say (between 0.67x and 12x)", "faster, by how much is too noisy ...".
+const char *prof_noisy_text(char buf[128], prof_interval ratio);
 // A part of a whole in percent; 0 of nothing.
 double prof_percent(double part, double whole);
 

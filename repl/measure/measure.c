@@ -30,7 +30,7 @@ static const char *ms_text(char buf[32], double ms) {
   return repl_time(buf, ms * 1e-3);
 }
 
-// "2.03x +-1.2 %"; "~2x, noisy" when the interval is too wide for a third digit.
+// "2.03x +-1.2 %"; "~2.1x, too noisy" when the interval is too wide for a third digit.
 static const char *ratio_text(char buf[32], prof_interval r, bool estimated) {
   if (!(r.value > 0)) snprintf(buf, 32, "-");
   else if (estimated) prof_ratio_text(buf, r.value);
@@ -210,11 +210,10 @@ static void json_subject(repl_cmd *c, repl_json *doc, const subject *x, const ch
 // The verdict in words: "optimized is 2.03x as fast as baseline (between 2.01x and 2.06x)".
 static void say_verdict(repl_cmd *c, const subject *base, const subject *x) {
   prof_interval r = x->ratio;
-  char lo[32], hi[32], now[32];
+  char lo[32], hi[32], now[32], noisy[128];
   switch (prof_judge(r)) {
   case PROF_TOO_NOISY:
-    repl_say(c->out, "    %s against %s: too noisy to say (between %s and %s as fast)\n", x->label,
-             base->label, prof_ratio_text(lo, r.low), prof_ratio_text(hi, r.high));
+    repl_say(c->out, "    %s against %s: %s\n", x->label, base->label, prof_noisy_text(noisy, r));
     break;
   case PROF_SAME:
     repl_say(c->out, "    %s is as fast as %s (between %s and %s)\n", x->label, base->label,

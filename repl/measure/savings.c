@@ -84,13 +84,13 @@ static hs_status from_measurement(repl_cmd *c) {
   HS_TRY(money(c, "--price", &price));
   HS_TRY(money(c, "--runs-per-day", &runs));
   if (price > 0 && !(runs > 0)) return repl_usage_error(c, "--price needs --runs-per-day");
-  char a[32], b[32], x[32], lo[32], hi[32];
+  char a[32], b[32], x[32], lo[32], hi[32], text[128];
   bool noisy = !m->estimated && prof_judge(m->ratio) == PROF_TOO_NOISY;
   repl_say(c->out, "%s on %s, %s, %s\n", c->m->name, m->device, m->what,
            m->estimated ? "estimated" : "measured");
   repl_say(c->out, "  time    %s -> %s", repl_time(a, m->ms * 1e-3),
            repl_time(b, m->opt_ms * 1e-3));
-  if (noisy) repl_say(c->out, ", too noisy to say\n");
+  if (noisy) repl_say(c->out, ", %s\n", prof_noisy_text(text, m->ratio));
   else if (m->estimated) repl_say(c->out, ", %s\n", prof_ratio_text(x, m->ratio.value));
   else
     repl_say(c->out, ", %s (between %s and %s)\n", prof_ratio_text(x, m->ratio.value),
@@ -118,6 +118,22 @@ hs_status cmd_savings(repl_cmd *c) {
 }
 
 // ---- assert -------------------------------------------------------------------------------------
+// Whether the expression says the same at both ends of the interval of what was measured.
+static bool is_certain(repl_cmd *c, repl_module_scope *ms, bool holds) {
+  const prof_interval r = *ms->measured;
+  bool same = true;
+  for (u32 end = 0; end < 2; end++) {
+    const prof_interval one = {end ? r.high : r.low, r.low, r.high};
+    repl_scope scope = repl_scope_of_module(ms);
+    repl_value v;
+    ms->measured = &one;
+    hs_status s = repl_eval(c->args.raw, &scope, &v);
+    same &= hs_ok(s) && repl_truth(v) == holds;
+    hs_status_drop(s);
+  }
+  return same;
+}
+
 hs_status cmd_assert(repl_cmd *c) {
   repl_module_scope ms;
   HS_TRY(repl_module_scope_open(&ms, c->m, c->s->target, c->mod->at->number));
@@ -128,8 +144,17 @@ hs_status cmd_assert(repl_cmd *c) {
   if (ms.lacked_measurement)
     return hs_with_note(hs_fail(HS_E_USAGE, "%s has not been measured yet", c->m->name),
                         "run `speedup` first: speedup is the ratio that it finds");
-  repl_json_bool(c->doc, "holds", repl_truth(v));
-  if (repl_truth(v)) return HS_GOOD;
+  bool holds = repl_truth(v);
+  const prof_interval *r = ms.measured;
+  bool certain = !r || c->mod->measured.estimated || is_certain(c, &ms, holds);
+  repl_json_bool(c->doc, "holds", holds);
+  repl_json_bool(c->doc, "certain", certain);
+  char lo[32], hi[32];
+  if (!certain && !c->doc)
+    repl_say(c->out, "%s, but not at both ends of the interval of the speedup, %s to %s\n",
+             holds ? "it holds" : "it does not hold", prof_ratio_text(lo, r->low),
+             prof_ratio_text(hi, r->high));
+  if (holds) return HS_GOOD;
   // The value of the left side tells why it does not hold.
   size_t n = strcspn(c->args.raw, "<>=!~");
   hs_status s = hs_fail(HS_E_ASSERT, "assertion failed: %s", c->args.raw);

@@ -627,9 +627,17 @@ static void units(void **st) {
   assert_string_equal(prof_ratio_text(b, 1.034), "1.03x");
   assert_string_equal(prof_ratio_text(b, 0.0123), "0.0123x");
   assert_string_equal(prof_ratio_text(b, 2.4e7), "24.0Mx");
-  assert_string_equal(prof_about_ratio(b, 4.7), "~5x");
-  assert_string_equal(prof_about_ratio(b, 0.271), "~0.3x");
-  assert_string_equal(prof_about_ratio(b, 187), "~200x");
+  assert_string_equal(prof_about_ratio(b, 4.74), "~4.7x");
+  assert_string_equal(prof_about_ratio(b, 0.271), "~0.27x");
+  assert_string_equal(prof_about_ratio(b, 187), "~190x");
+  assert_string_equal(prof_about_ratio(b, 2e7), "over 1000000x");
+  char noisy[128];
+  assert_string_equal(prof_noisy_text(noisy, (prof_interval){1.6, 1.31, 1.824}),
+                      "faster, by how much is too noisy to say (between 1.3x and 1.8x)");
+  assert_string_equal(prof_noisy_text(noisy, (prof_interval){0.5, 0.413, 0.92}),
+                      "slower, by how much is too noisy to say (between 0.41x and 0.92x)");
+  assert_string_equal(prof_noisy_text(noisy, (prof_interval){2, 0.67, 12.1}),
+                      "too noisy to say (between 0.67x and 12x)");
   assert_string_equal(prof_about_ratio(b, 0), "-");
   for (double v = 1e-12; v < 1e24; v *= 3.7) {
     assert_null(strstr(prof_time_text(b, v), "e+"));
