@@ -14,7 +14,7 @@
 typedef struct chooser {
   bool fast;
   i64 direction;
-  hlo_dtype type;
+  hlo_dtype type;  // of what is chosen from; the computation may take each in another precision
   ev_apply a;
 } chooser;
 
@@ -22,7 +22,7 @@ static hs_status chooser_init(ev *e, const hlo_computation *c, hlo_dtype t, choo
   *s = (chooser){.type = t};
   const hlo_instr *r = c->root;
   if (r->opcode == HLO_COMPARE && c->nparams == 2 && hlo_operand(r, 0) == c->params[0] &&
-      hlo_operand(r, 1) == c->params[1] && t == HLO_F32) {
+      hlo_operand(r, 1) == c->params[1] && t == HLO_F32 && c->params[0]->shape->dtype == t) {
     s->direction = hlo_attr_int(r, HLO_ATTR_DIRECTION, 0);
     s->fast =
         (s->direction == HLO_DIRECTION_GE || s->direction == HLO_DIRECTION_LE ||
@@ -42,8 +42,14 @@ static hs_status keep(const chooser *s, const void *best, const void *candidate,
     return HS_GOOD;
   }
   u8 r = 0;
+  u64 as_taken[2][2];  // room for the widest type
   void *out = &r;
   const void *in[2] = {best, candidate};
+  for (u32 k = 0; k < 2; k++) {
+    if (s->a.in[k] == s->type) continue;
+    ev_convert(s->type, in[k], s->a.in[k], as_taken[k], 1);
+    in[k] = as_taken[k];
+  }
   HS_TRY(ev_apply_run(&s->a, &out, in, 1));
   *yes = r != 0;
   return HS_GOOD;
@@ -225,7 +231,8 @@ static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops
   hlo_dtype it = ids->dtype;
   const char *id_data = ops[n]->data;
   bool single = ev_product(m.nw, m.wn) == 1;
-  if (hs_ok(st) && up->elements && ev_product(m.nb, m.bn)) do {
+  // an array without elements has no place for a window, not even along an inserted dimension
+  if (hs_ok(st) && to->elements && up->elements && ev_product(m.nb, m.bn)) do {
       i64 u = 0, id = 0, o = 0;
       bool inside = true;
       for (u32 b = 0; b < m.nb; b++)

@@ -193,6 +193,14 @@ static bool takes_all(const hlo_instr *g) {
   return !size.n || memcmp(size.v, hlo_operand(g, 0)->shape->dims, size.n * sizeof *size.v) == 0;
 }
 
+// A slice of no elements has none at the dimensions that the result keeps either.
+static bool takes_nothing(const hlo_instr *g) {
+  hlo_ints size = hlo_attr_ints(g, HLO_ATTR_SLICE_SIZES);
+  for (u32 d = 0; d < size.n; d++)
+    if (size.v[d] == 0) return true;
+  return false;
+}
+
 static void gather_to_broadcast(hlo_instr *g) {
   hlo_ints off = hlo_attr_ints(g, HLO_ATTR_OFFSET_DIMS);
   hlo_instr *x = without_dims(hlo_operand(g, 0), hlo_attr_ints(g, HLO_ATTR_COLLAPSED_SLICE_DIMS),
@@ -265,6 +273,10 @@ static hs_status run_gather_expander(pass_ctx *c) {
       index_map m = gather_map(i);
       if (mode == SIMPLE && n != 1 && !all) {
         pass_note_declined(c, i, NULL, "%lld slices: kept whole", (long long)n);
+        continue;
+      }
+      if (takes_nothing(i)) {
+        pass_note_declined(c, i, NULL, "its slices have no elements");
         continue;
       }
       if (n > INT32_MAX && !all) return too_many(i, "Gather", "gather");

@@ -529,7 +529,7 @@ static void copy_array(void *to, const void *from, size_t n) {
 static hs_status run_scatter(void *state, void *const *bufs, void *scratch) {
   const scatter *s = state;
   for (u32 k = 0; k < s->n; k++) copy_array(bufs[2 * s->n + 1 + k], bufs[k], s->bytes[k]);
-  if (s->updates == 0 || s->window == 0) return HS_GOOD;
+  if (s->updates == 0 || s->window == 0 || s->elements == 0) return HS_GOOD;
   scatter_job j = {.s = s, .bufs = bufs, .copies = scratch, .parts = 1, .cols = 4096};
   if (s->copies) {
     cpu_par_for(private_chunk, &j, s->copies);

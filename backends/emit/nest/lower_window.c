@@ -202,10 +202,12 @@ nest_val lower_select_and_scatter(lowering *l, lower_frame *f, const hlo_instr *
   pool p = {i, hlo_attr_ptr(i, HLO_ATTR_WINDOW), hlo_operand(i, 0)->shape,
             hlo_operand(i, 1)->shape};
   hlo_dtype t = p.from->dtype;
-  const hlo_computation *by = hlo_attr_comp(i, HLO_ATTR_SCATTER);
+  const hlo_computation *by = hlo_attr_comp(i, HLO_ATTR_SCATTER),
+                        *select = hlo_attr_comp(i, HLO_ATTR_SELECT);
   if (!p.w || p.w->n != rank || hlo_dtype_is_complex(t) || p.source->dtype != t ||
       i->shape->dtype != t || !by || by->root->shape->dtype != t ||
-      by->params[0]->shape->dtype != t || hlo_operand(i, 2)->shape->dtype != t)
+      by->params[0]->shape->dtype != t || hlo_operand(i, 2)->shape->dtype != t || !select ||
+      select->params[0]->shape->dtype != t || select->params[1]->shape->dtype != t)
     return lower_refuse(l, i, "with these operands");
   u32 loops[NEST_MAX_LOOPS], nloops = 0, own = NEST_NONE;
   const nest_expr *at[HLO_MAX_RANK], *window[HLO_MAX_RANK], *number;
