@@ -21,11 +21,12 @@ at_least() {
 if [ "$2" = all ]; then
   at_least "random modules" 1000 "$B/tests/agree" --backend gpu-emulated --count 1000 -j "$JOBS"
   [ -d "$shared/corpus" ] || { echo "SKIP recorded results and the suite: no $shared folder"; exit $bad; }
-  at_least "programs of JAX's tests" 836 "$B/tests/conformance" "$shared/corpus/jax_tests" --only run --backend gpu-emulated --timeout 60 -j "$JOBS"
-  at_least "XLA's recorded results" 2111 "$B/tests/conformance" "$shared/corpus/unit_modules" --only run --backend gpu-emulated --timeout 60 -j "$JOBS"
+  at_least "programs of JAX's tests" 841 "$B/tests/conformance" "$shared/corpus/jax_tests" --only run --backend gpu-emulated --timeout 60 -j "$JOBS"
+  at_least "XLA's recorded results" 2131 "$B/tests/conformance" "$shared/corpus/unit_modules" --only run --backend gpu-emulated --timeout 60 -j "$JOBS"
+  at_least "more of XLA's recorded results" 1107 "$B/tests/conformance" "$shared/corpus/unit_modules_2" --only run --backend gpu-emulated --timeout 60 -j "$JOBS"
   export HLOSH_GPU_UNCHECKED=1  # the large ones: several times faster
-  at_least "the suite as loaded" 72 "$B/tests/suite" "$shared/suite" --backend gpu-emulated --timeout 300
-  at_least "the suite after pipeline gpu" 72 "$B/tests/suite" "$shared/suite" --backend gpu-emulated --pipeline gpu --timeout 300
+  at_least "the suite as loaded" 83 "$B/tests/suite" "$shared/suite" --backend gpu-emulated --timeout 300
+  at_least "the suite after pipeline gpu" 83 "$B/tests/suite" "$shared/suite" --backend gpu-emulated --pipeline gpu --timeout 300
 else
   at_least "random modules" 40 "$B/tests/agree" --backend gpu-emulated --count 40 -j "$JOBS"
   [ -d "$shared/corpus" ] || { echo "SKIP recorded results: no $shared folder"; exit $bad; }
