@@ -119,14 +119,14 @@ hs_status cmd_savings(repl_cmd *c) {
 
 // ---- assert -------------------------------------------------------------------------------------
 // Whether the expression says the same at both ends of the interval of what was measured.
-static bool is_certain(repl_cmd *c, repl_module_scope *ms, bool holds) {
-  const prof_interval r = *ms->measured;
+static bool is_certain(repl_cmd *c, repl_module_scope at, bool holds) {
+  const prof_interval r = *at.measured;
   bool same = true;
   for (u32 end = 0; end < 2; end++) {
     const prof_interval one = {end ? r.high : r.low, r.low, r.high};
-    repl_scope scope = repl_scope_of_module(ms);
+    repl_scope scope = repl_scope_of_module(&at);
     repl_value v;
-    ms->measured = &one;
+    at.measured = &one;
     hs_status s = repl_eval(c->args.raw, &scope, &v);
     same &= hs_ok(s) && repl_truth(v) == holds;
     hs_status_drop(s);
@@ -146,7 +146,7 @@ hs_status cmd_assert(repl_cmd *c) {
                         "run `speedup` first: speedup is the ratio that it finds");
   bool holds = repl_truth(v);
   const prof_interval *r = ms.measured;
-  bool certain = !r || c->mod->measured.estimated || is_certain(c, &ms, holds);
+  bool certain = !r || c->mod->measured.estimated || is_certain(c, ms, holds);
   repl_json_bool(c->doc, "holds", holds);
   repl_json_bool(c->doc, "certain", certain);
   char lo[32], hi[32];
