@@ -49,7 +49,8 @@ typedef struct moved {
 } moved;
 
 // ---- the plan -----------------------------------------------------------------------------------
-static hs_status place_buffers(prof_residency *r) {
+// Gives each buffer its offset; false where they are too large to have one.
+static bool place_buffers(prof_residency *r) {
   const hlo_live *l = &r->live;
   hlo_heap_buffer *heap = HS_NEW_ARRAY(&r->arena, hlo_heap_buffer, l->nbuffers + l->n + 1);
   i64 **to = HS_NEW_ARRAY(&r->arena, i64 *, l->nbuffers + l->n + 1);
@@ -59,7 +60,7 @@ static hs_status place_buffers(prof_residency *r) {
   u32 n = 0;
   for (u32 b = 0; b < l->nbuffers; b++) {
     const hlo_live_buffer *x = &l->buffers[b];
-    if (x->bytes > MOST_BYTES >> 6) return hs_fail(HS_E_LIMIT, "a buffer is too large to place");
+    if (x->bytes > MOST_BYTES >> 6) return false;
     if (x->parameter || x->constant || x->output) {
       r->offset[b] = end;
       end = hs_add_sat_i64(end, (i64)hlo_heap_align((size_t)x->bytes));
@@ -74,13 +75,10 @@ static hs_status place_buffers(prof_residency *r) {
     heap[n++] = (hlo_heap_buffer){(size_t)HS_MIN(l->inside[t], MOST_BYTES >> 6), 0, (i32)t, (i32)t};
   }
   size_t area;
-  if (end > MOST_BYTES || !hlo_heap_place(n, heap, MOST_BYTES, &area)) {
-    HS_TRY(hs_poll());
-    return hs_fail(HS_E_LIMIT, "the buffers are too large to place");
-  }
+  if (end > MOST_BYTES || !hlo_heap_place(n, heap, MOST_BYTES, &area)) return false;
   for (u32 k = 0; k < n; k++) *to[k] = end + (i64)heap[k].offset;
   r->total = end + (i64)area;
-  return HS_GOOD;
+  return true;
 }
 
 // ---- the list -----------------------------------------------------------------------------------
@@ -223,11 +221,9 @@ hs_status prof_residency_new(const hlo_computation *c, bool naive, const hlo_cos
   *out = NULL;
   prof_residency *r = hs_calloc(1, sizeof *r);
   hs_status s = hlo_live_ranges(c, naive, &r->arena, &r->live);
-  bool few = hs_ok(s) && r->live.nbuffers <= MOST_BUFFERS;
-  if (few) s = place_buffers(r);
-  if (!few || !hs_ok(s)) {
+  if (!hs_ok(s) || r->live.nbuffers > MOST_BUFFERS || !place_buffers(r)) {
     prof_residency_free(r);
-    return s;
+    return hs_ok(s) ? hs_poll() : s;
   }
   r->at = HS_NEW_ARRAY(&r->arena, u32, c->module->next_instr_id + 1);
   for (u32 t = 0; t < r->live.n; t++) r->at[r->live.order[t]->id] = t + 1;

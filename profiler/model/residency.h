@@ -10,7 +10,7 @@ typedef struct prof_residency prof_residency;
 
 // Of a computation that runs again and again, after so many bytes of other memory were touched
 // each time. naive: nothing is shared or in place, as in the baseline; costs are by instruction id.
-// *out is NULL for one with more buffers than are worth placing. E_LIMIT, poll errors.
+// *out is NULL for one with more buffers than are worth placing, or too large ones. Poll errors.
 hs_status prof_residency_new(const hlo_computation *, bool naive, const hlo_cost *, double between,
                              prof_residency **out);
 void prof_residency_free(prof_residency *);

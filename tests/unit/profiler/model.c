@@ -1,41 +1,13 @@
 // model.c: the pieces of the estimator: what a kernel does, what that takes on a device, what lies
 // around kernels, calibrations as text, and numbers for people.
-#include "core/text/text.h"
-#include "profiler/model/calibration.h"
-#include "profiler/model/prof.h"
-#include "profiler/model/price.h"
-#include "profiler/units.h"
+#include "tests/unit/profiler/loaded.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <cmocka.h>
 
-typedef struct loaded {
-  hlo_ctx *ctx;
-  hlo_module *m;
-} loaded;
-
-static loaded load(const char *text) {
-  loaded x = {.ctx = hlo_ctx_new()};
-  assert_true(hs_ok(hlo_parse(x.ctx, text, strlen(text), NULL, &x.m)));
-  return x;
-}
-
-static void unload(loaded *x) {
-  hlo_module_free(x->m);
-  hlo_ctx_free(x->ctx);
-}
-
-static prof_work work_of(const loaded *x, const char *name) {
-  const hlo_instr *i = hlo_find_instr(x->m, name);
-  assert_non_null(i);
-  hlo_cost c = hlo_cost_instr(i);
-  prof_work w;
-  prof_count_work(i, &c, &w);
-  return w;
-}
+#include "profiler/model/calibration.h"
+#include "profiler/model/prof.h"
+#include "profiler/units.h"
 
 static double counted(const prof_work *w, hlo_opcode op) {
   double n = 0;

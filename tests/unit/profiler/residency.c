@@ -1,41 +1,12 @@
 // residency.c: where kernels find their arrays, how far elements lie apart, and into how many parts
 // a loop is cut: what of the estimate depends on a program's surroundings and not on its work.
-#include "core/text/text.h"
-#include "profiler/model/calibration.h"
-#include "profiler/model/price.h"
-#include "profiler/model/residency.h"
+#include "tests/unit/profiler/loaded.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <cmocka.h>
 
-typedef struct loaded {
-  hlo_ctx *ctx;
-  hlo_module *m;
-  hlo_cost_table cost;
-} loaded;
-
-static loaded load(const char *text) {
-  loaded x = {.ctx = hlo_ctx_new()};
-  assert_true(hs_ok(hlo_parse(x.ctx, text, strlen(text), NULL, &x.m)));
-  assert_true(hs_ok(hlo_cost_module(x.m, &x.cost)));
-  return x;
-}
-
-static void unload(loaded *x) {
-  hlo_cost_free(&x->cost);
-  hlo_module_free(x->m);
-  hlo_ctx_free(x->ctx);
-}
-
-static prof_work work_of(const loaded *x, const char *name) {
-  const hlo_instr *i = hlo_find_instr(x->m, name);
-  assert_non_null(i);
-  prof_work w;
-  prof_count_work(i, &x->cost.by_id[i->id], &w);
-  return w;
-}
+#include "profiler/model/calibration.h"
+#include "profiler/model/prof.h"
+#include "profiler/model/residency.h"
 
 // ---- residency ----------------------------------------------------------------------------------
 enum { S = 4096, MOST = 16 };  // bytes of an array; places
@@ -99,6 +70,21 @@ static void between_calls(void **st) {
   touch(&x, r, "a", far);
   assert_float_equal(far[0].distance, (float)(near[0].distance + between), 0);
   prof_residency_free(r);
+  unload(&x);
+}
+
+// What is too large to have a place in memory is not simulated, and estimated all the same.
+static void too_large(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nENTRY main {\n  p = f32[1048576,1048576,65536] parameter(0)\n"
+                  "  ROOT a = f32[1048576,1048576,65536] negate(p)\n}\n");
+  prof_residency *r;
+  assert_true(hs_ok(prof_residency_new(x.m->entry, false, x.cost.by_id, 0, &r)));
+  assert_null(r);
+  prof_device d = prof_device_calibrated(&prof_generic);
+  prof_estimate e;
+  assert_true(hs_ok(prof_estimate_module(x.m, &d, false, &e)));
+  assert_true(e.time_s > 1e6);
   unload(&x);
 }
 
@@ -178,8 +164,9 @@ static void chunks(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(distances), cmocka_unit_test(in_place),      cmocka_unit_test(between_calls),
-      cmocka_unit_test(apart),     cmocka_unit_test(powers_of_two), cmocka_unit_test(chunks),
+      cmocka_unit_test(distances), cmocka_unit_test(in_place), cmocka_unit_test(between_calls),
+      cmocka_unit_test(too_large), cmocka_unit_test(apart),    cmocka_unit_test(powers_of_two),
+      cmocka_unit_test(chunks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
