@@ -22,7 +22,8 @@ static hs_status chooser_init(ev *e, const hlo_computation *c, hlo_dtype t, choo
   *s = (chooser){.type = t};
   const hlo_instr *r = c->root;
   if (r->opcode == HLO_COMPARE && c->nparams == 2 && hlo_operand(r, 0) == c->params[0] &&
-      hlo_operand(r, 1) == c->params[1] && t == HLO_F32 && c->params[0]->shape->dtype == t) {
+      hlo_operand(r, 1) == c->params[1] && t == HLO_F32 && c->params[0]->shape->dtype == t &&
+      c->params[1]->shape->dtype == t) {
     s->direction = hlo_attr_int(r, HLO_ATTR_DIRECTION, 0);
     s->fast =
         (s->direction == HLO_DIRECTION_GE || s->direction == HLO_DIRECTION_LE ||

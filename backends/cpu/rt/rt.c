@@ -26,8 +26,10 @@ static bool mixed_precision(const hlo_instr *i) {
         o->dtype != r->dtype)
       return true;
   }
-  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
-  for (u32 k = 0; c && i->opcode == HLO_SORT && k < c->nparams; k++)
+  // so do the computations that choose between two of their elements
+  bool sorts = i->opcode == HLO_SORT, selects = i->opcode == HLO_SELECT_AND_SCATTER;
+  const hlo_computation *c = hlo_attr_comp(i, selects ? HLO_ATTR_SELECT : HLO_ATTR_TO_APPLY);
+  for (u32 k = 0; c && (sorts || selects) && k < c->nparams; k++)
     if (c->params[k]->shape->dtype != hlo_operand(i, k / 2)->shape->dtype) return true;
   return false;
 }

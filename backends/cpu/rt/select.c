@@ -29,16 +29,8 @@ typedef struct sas {
   i32 *tap;  // of each element of the window: its place in dims [lead, last], then its offset
 } sas;
 
-// Whether a computation takes its values in the type of the arrays.
-static bool takes(const hlo_computation *c, hlo_dtype t) {
-  for (u32 k = 0; c && k < c->nparams; k++)
-    if (c->params[k]->shape->dtype != t) return false;
-  return c != NULL;
-}
-
 bool cpu_select_and_scatter_supports(const hlo_instr *i) {
-  return takes(hlo_attr_comp(i, HLO_ATTR_SELECT), hlo_operand(i, 0)->shape->dtype) &&
-         hlo_shape_is_array(i->shape) && !hlo_dtype_is_complex(i->shape->dtype) &&
+  return hlo_shape_is_array(i->shape) && !hlo_dtype_is_complex(i->shape->dtype) &&
          hlo_attr_ptr(i, HLO_ATTR_WINDOW) && cpu_scalar_ok(hlo_attr_comp(i, HLO_ATTR_SELECT)) &&
          cpu_scalar_ok(hlo_attr_comp(i, HLO_ATTR_SCATTER));
 }
