@@ -51,6 +51,8 @@ hs_status calibrate_cubes_xla(calibrate_bench *, const char *type, const char *r
                               const u32 *sizes, prof_curve *curve);
 hs_status calibrate_calls(calibrate_bench *);
 hs_status calibrate_loops(calibrate_bench *);  // calibrate_loops.c
+// The time of turning a square f32 array of that extent, with one thread.
+hs_status calibrate_transpose(calibrate_bench *, u32 extent, double *s);
 hs_status calibrate_products(calibrate_bench *);
 hs_status calibrate_convolutions(calibrate_bench *);
 

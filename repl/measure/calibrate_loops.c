@@ -32,6 +32,14 @@ static hs_status measure_rows(calibrate_bench *b) {
   return HS_GOOD;
 }
 
+hs_status calibrate_transpose(calibrate_bench *b, u32 e, double *s) {
+  return calibrate_time(b, 1,
+                        hs_format("HloModule transpose\nENTRY e {\n  p = f32[%u,%u] parameter(0)\n"
+                                  "  ROOT r = f32[%u,%u] transpose(p), dimensions={1,0}\n}\n",
+                                  e, e, e, e),
+                        s);
+}
+
 // Square arrays, turned: the further apart elements lie that follow each other in the result, the
 // more lines and pages are open at a time, and the fewer sets of a cache they fall into.
 static hs_status measure_transposes(calibrate_bench *b) {
@@ -41,12 +49,7 @@ static hs_status measure_transposes(calibrate_bench *b) {
   for (size_t k = 0; k < HS_COUNT(extents); k++) {
     u32 e = extents[k];
     double s, n = (double)e * e;
-    HS_TRY(
-        calibrate_time(b, 1,
-                       hs_format("HloModule transpose\nENTRY e {\n  p = f32[%u,%u] parameter(0)\n"
-                                 "  ROOT r = f32[%u,%u] transpose(p), dimensions={1,0}\n}\n",
-                                 e, e, e, e),
-                       &s));
+    HS_TRY(calibrate_transpose(b, e, &s));
     double moved = 8 * n / prof_curve_at(&c->stream[0], 8 * n);
     double own = HS_MAX(calibrate_computing(b, s, moved), n * LEAST_S);
     prof_curve_add(&c->transposes[0], 4.0 * e, n / own);

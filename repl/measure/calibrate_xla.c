@@ -102,12 +102,7 @@ hs_status calibrate_loops_xla(calibrate_bench *b) {
   for (size_t k = 0; k < HS_COUNT(extents); k++) {
     u32 e = extents[k];
     double n = (double)e * e, fresh = 4 * n / prof_curve_at(&c->fresh[0], 4 * n);
-    HS_TRY(
-        calibrate_time(b, 1,
-                       hs_format("HloModule transpose\nENTRY e {\n  p = f32[%u,%u] parameter(0)\n"
-                                 "  ROOT r = f32[%u,%u] transpose(p), dimensions={1,0}\n}\n",
-                                 e, e, e, e),
-                       &s));
+    HS_TRY(calibrate_transpose(b, e, &s));
     prof_curve_add(&c->transposes[0], 4.0 * e, n / calibrate_above(s, base + HS_MIN(fresh, s / 2)));
   }
   c->transposes[1] = c->transposes[0];
