@@ -168,13 +168,11 @@ static void say_row(repl_cmd *c, repl_json *list, const repl_json *row, const su
   if (!c->doc) {
     repl_say(c->out, "    %-20s %10s -> %-10s ", x->label, prof_time_text(a, then * 1e-3),
              prof_time_text(b, x->median.value * 1e-3));
-    if (v == PROF_SAME) repl_say(c->out, "as fast as then");
-    else if (v != PROF_TOO_NOISY)
-      repl_say(c->out, "%s as fast as then", prof_ratio_text(now, r.value));
     if (v == PROF_TOO_NOISY) repl_say(c->out, "%s", prof_noisy_text(noisy, r));
     else
-      repl_say(c->out, " (between %s and %s)", prof_ratio_text(lo, r.low),
-               prof_ratio_text(hi, r.high));
+      repl_say(c->out, "%s%sas fast as then (between %s and %s)",
+               v == PROF_SAME ? "" : prof_ratio_text(now, r.value), v == PROF_SAME ? "" : " ",
+               prof_ratio_text(lo, r.low), prof_ratio_text(hi, r.high));
     if (peak >= 0 && peak != (double)x->peak_bytes)
       repl_say(c->out, ", peak %s -> %s", prof_bytes_text(d, peak),
                prof_bytes_text(e, (double)x->peak_bytes));
