@@ -46,8 +46,8 @@ enum {
 
 struct worker {
   char *exe, *what;
-  char **argv, **env;  // NULL-terminated; env: on top of the shell's
-  bool ours;           // this program: it can be confined, and reports
+  char **argv, **env, **fixed;  // NULL-terminated; env and fixed: as worker_program has them
+  bool ours;                    // this program: it can be confined, and reports
   pid_t pid;
   int sock, errpipe;
   u64 generation;
@@ -120,6 +120,7 @@ worker *worker_new_of(const worker_program *p) {
   w->what = hs_strdup(p->what);
   w->argv = copy_list(p->argv);
   w->env = copy_list(p->env);
+  w->fixed = copy_list(p->fixed);
   w->sock = w->errpipe = -1;
   w->sandbox = SANDBOX_OFF;
   w->report.fd = -1;
@@ -145,12 +146,16 @@ worker *worker_new(const char *exe) {
   // The thread pools' settings must be in the environment before the libraries load. OpenMP's
   // threads (oneDNN) spin for some 0.1 ms and then sleep: its barriers do not yield the core, and
   // where another process runs, each would wait for a time slice. BLAS stays on the calling
-  // thread.
-  static const char *const env[] = {"GOMP_SPINCOUNT=2000", "OPENBLAS_NUM_THREADS=1",
-                                    "OMP_DYNAMIC=FALSE", NULL};
+  // thread, whatever the user has set for other programs: threads that a library starts when it is
+  // loaded would be there before the sandbox is, and the worker would not be confined.
+  static const char *const env[] = {"GOMP_SPINCOUNT=2000", "OMP_DYNAMIC=FALSE", NULL};
+  static const char *const fixed[] = {"OPENBLAS_NUM_THREADS=1", NULL};
   static const char *const argv[] = {"hlosh", "--worker", WORKER_FD_TEXT, NULL};
-  worker *w = worker_new_of(&(worker_program){
-      .exe = exe ? exe : "/proc/self/exe", .what = "the worker", .argv = argv, .env = env});
+  worker *w = worker_new_of(&(worker_program){.exe = exe ? exe : "/proc/self/exe",
+                                              .what = "the worker",
+                                              .argv = argv,
+                                              .env = env,
+                                              .fixed = fixed});
   w->ours = true;
   return w;
 }
@@ -216,26 +221,31 @@ void worker_free(worker *w) {
   hs_vec_free(&w->files);
   free_list(w->argv);
   free_list(w->env);
+  free_list(w->fixed);
   hs_free(w->exe);
   hs_free(w->what);
   hs_free(w);
 }
 
-// The shell's environment with what the program wants; a variable that the user has set stays.
+// Has the list a variable of this one's name?
+static bool has_name(char *const *list, const char *variable) {
+  size_t key = strcspn(variable, "=");
+  for (size_t k = 0; list[k]; k++)
+    if (strncmp(list[k], variable, key + 1) == 0) return true;
+  return false;
+}
+
+// The shell's environment with what the program wants; a variable that the user has set stays,
+// unless it is one of `fixed`. The entries belong to environ and to w.
 static char **make_env(const worker *w) {
-  size_t n = 0, more = 0;
-  while (environ[n]) n++;
-  while (w->env[more]) more++;
-  char **env = hs_alloc(sizeof *env * (n + more + 1));
-  memcpy(env, environ, sizeof *env * n);
-  for (size_t k = 0; k < more; k++) {
-    size_t key = strcspn(w->env[k], "=");
-    bool set = false;
-    for (size_t j = 0; environ[j] && !set; j++) set = strncmp(environ[j], w->env[k], key + 1) == 0;
-    if (!set) env[n++] = w->env[k];
-  }
-  env[n] = NULL;
-  return env;
+  HS_VEC(char *) env = {0};
+  for (size_t k = 0; environ[k]; k++)
+    if (!has_name(w->fixed, environ[k])) hs_vec_push(&env, environ[k]);
+  for (size_t k = 0; w->env[k]; k++)
+    if (!has_name(environ, w->env[k])) hs_vec_push(&env, w->env[k]);
+  for (size_t k = 0; w->fixed[k]; k++) hs_vec_push(&env, w->fixed[k]);
+  hs_vec_push(&env, NULL);
+  return env.v;
 }
 
 // Descriptors in the child: 0 /dev/null, 1 and 2 the stderr pipe, 3 the socket, everything above

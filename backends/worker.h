@@ -54,10 +54,11 @@ bool worker_refused(worker *, hs_buf *);
 // Another program in its place, which answers some of the requests. It is started with the socket
 // as descriptor WORKER_FD, its output and errors captured, and leads a process group of its own.
 typedef struct worker_program {
-  const char *exe;          // path
-  const char *what;         // names it in messages: "the worker"
-  const char *const *argv;  // ends with NULL
-  const char *const *env;   // NAME=VALUE for what the user has not set; ends with NULL; or NULL
+  const char *exe;           // path
+  const char *what;          // names it in messages: "the worker"
+  const char *const *argv;   // ends with NULL
+  const char *const *env;    // NAME=VALUE for what the user has not set; ends with NULL; or NULL
+  const char *const *fixed;  // the same, in place of what the user has set
 } worker_program;
 worker *worker_new_of(const worker_program *);  // copies all of it
 void worker_free(worker *);                     // ends the process; NULL is fine

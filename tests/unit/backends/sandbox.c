@@ -136,6 +136,21 @@ static void everything_succeeds_without(void **st) {
   }
 }
 
+// Threads that a library starts by the user's own setting would be there before the sandbox is.
+static void confined_whatever_the_user_set(void **st) {
+  (void)st;
+  sandbox_support has = sandbox_probe();
+  if (has.no_seccomp) SKIP_TEST(has.no_seccomp);
+  if (has.no_landlock) SKIP_TEST(has.no_landlock);
+  assert_int_equal(setenv("OPENBLAS_NUM_THREADS", "2", 1), 0);
+  worker *w = worker_new(NULL);
+  worker_confine(w, SANDBOX_ON, 0);
+  hs_status s = worker_start(w);
+  worker_free(w);
+  assert_int_equal(unsetenv("OPENBLAS_NUM_THREADS"), 0);
+  expect_good(s, "a worker where OpenBLAS was given two threads");
+}
+
 // int 0x80 goes around the numbers of the filter, and so must not work at all.
 static void other_numbers_are_the_end(void **st) {
   (void)st;
@@ -427,6 +442,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nothing_succeeds),
       cmocka_unit_test(everything_succeeds_without),
+      cmocka_unit_test(confined_whatever_the_user_set),
       cmocka_unit_test(other_numbers_are_the_end),
       cmocka_unit_test(memory_is_limited),
       cmocka_unit_test(results_stay),
