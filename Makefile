@@ -83,6 +83,8 @@ PLUGIN_OBJ := $(SRC_plugin:%.c=$(B)/%.o)
 $(B)/libpjrt_hlosh.so: $(PLUGIN_OBJ) $(B)/libhlosh.a plugin/exports.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-z,nodelete -Wl,--gc-sections -Wl,--version-script=plugin/exports.map -o $@ $(PLUGIN_OBJ) $(B)/libhlosh.a $(LIBS)
+# The program starts with every command line and again as the worker, so it has LLVM within itself where there are archives.
+$(B)/hlosh: LIBS := $(if $(and $(filter release,$(VARIANT)),$(LLVM_ARCHIVES)),$(patsubst -lLLVM%,$(LLVM_ARCHIVES),$(LIBS)),$(LIBS))
 $(B)/hlosh: $(B)/repl/main.o $(B)/libhlosh.a
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -rdynamic -o $@ $< $(B)/libhlosh.a $(LIBS)
