@@ -300,9 +300,7 @@ static bool read_attrs(hlo_parser *P, hlo_rhs *r, bool with_attrs) {
     if (!a->required || seen[a->id / 64] >> (a->id % 64) & 1) continue;
     bool scalar_broadcast = r->op == HLO_BROADCAST && P->operands.n > r->operands &&
                             hlo_shape_is_scalar(P->operands.v[r->operands]->shape);
-    if (!scalar_broadcast)
-      return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "attribute %s is expected but not seen",
-                           hlo_attr_text(a->id));
+    if (!scalar_broadcast) return hlo_missing_attr(P, r, a->id);
     put_attr(P, r->attrs, (hlo_attr){.id = HLO_ATTR_DIMENSIONS});
   }
   return true;

@@ -32,6 +32,17 @@ static void forget(hlo_parser *P, const hlo_rhs *r, hlo_attr_id id) {
   P->attrs.n--;
 }
 
+bool hlo_missing_attr(hlo_parser *P, const hlo_rhs *r, hlo_attr_id id) {
+  static const char *const samples[] = {
+      [HLO_AK_INT] = "0", [HLO_AK_INTS] = "{0,1}", [HLO_AK_COMP] = "NAME"};
+  hlo_attr_kind kind = hlo_attr_kind_of(id);
+  const char *sample = kind < HS_COUNT(samples) ? samples[kind] : NULL, *name = hlo_attr_text(id);
+  hlo_lex_error(LX, HS_E_ATTR, r->op_at, "attribute %s is expected but not seen", name);
+  hlo_lex_note(LX, "it stands behind the operands, as in %s(...), %s=%s", hlo_op_text(r->op), name,
+               sample ? sample : "...");
+  return false;
+}
+
 static bool shapes_error(hlo_parser *P, const hlo_rhs *r, const char *text, const hlo_shape *a,
                          const hlo_shape *b) {
   hs_buf x = {0}, y = {0};
@@ -62,13 +73,10 @@ static bool check_conditional(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr 
     return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "unexpected attribute \"true_computation\"");
   if (pred &&
       (!attr_of(P, r, HLO_ATTR_TRUE_COMPUTATION) || !attr_of(P, r, HLO_ATTR_FALSE_COMPUTATION)))
-    return hlo_lex_error(LX, HS_E_ATTR, r->op_at, "attribute %s is expected but not seen",
-                         attr_of(P, r, HLO_ATTR_TRUE_COMPUTATION) ? "false_computation"
-                                                                  : "true_computation");
-  if (!pred && !many)
-    return hlo_lex_error(LX, HS_E_ATTR, r->op_at,
-                         "attribute branch_computations is expected but not seen");
-  return true;
+    return hlo_missing_attr(P, r,
+                            attr_of(P, r, HLO_ATTR_TRUE_COMPUTATION) ? HLO_ATTR_FALSE_COMPUTATION
+                                                                     : HLO_ATTR_TRUE_COMPUTATION);
+  return pred || many || hlo_missing_attr(P, r, HLO_ATTR_BRANCH_COMPUTATIONS);
 }
 
 static bool check_one_dimension(hlo_parser *P, const hlo_rhs *r) {

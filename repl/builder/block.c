@@ -85,7 +85,8 @@ hs_status cmd_param(repl_cmd *c) {
   name += *name == '%';
   HS_TRY(build_check_name(name));
   if (hlo_find_instr(c->m, name))
-    return hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name);
+    return hs_with_note(hs_fail_subject(HS_E_REDEFINED, name, "%s is already defined", name),
+                        "rename %s NAME gives it another name", name);
   hlo_instr *p = hlo_add_parameter(c->m->entry, c->m->entry->nparams,
                                    hlo_shape_fill_layout(c->s->ctx, shape), name);
   hlo_take_name(p, name);

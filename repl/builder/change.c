@@ -225,7 +225,8 @@ hs_status cmd_rename(repl_cmd *c) {
   to += *to == '%';
   HS_TRY(build_check_name(to));
   if (i ? hlo_find_instr(c->m, to) != NULL : hlo_find_comp(c->m, to) != NULL)
-    return hs_fail_subject(HS_E_REDEFINED, to, "%s is already defined", to);
+    return hs_with_note(hs_fail_subject(HS_E_REDEFINED, to, "%s is already defined", to),
+                        "rename %s first, or choose another name", to);
   char *from = hs_strdup(i ? i->name : comp->name);
   if (i) hlo_take_name(i, to);
   else hlo_take_computation_name(comp, to);

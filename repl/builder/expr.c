@@ -450,7 +450,11 @@ static hs_status read_call(builder *b, const char *shape, build_value *out) {
   else if (op == HLO_OP_INVALID && type == HLO_DT_INVALID && !hlo_find_comp(b->m, name)) {
     s = build_error(b, HS_E_OPCODE, at, "Unknown opcode: %.100s", name);
     const char *near = build_nearest(b, name);
-    if (near) s = hs_with_note(s, "did you mean %s?", near);
+    s = near ? hs_with_note(s, "did you mean %s?", near)
+             : hs_with_note(s,
+                            "help building lists what an expression may call; "
+                            "comp %s(...) { ... } defines it",
+                            name);
   }
   if (hs_ok(s)) s = read_arguments(b, &values, &keys);
   if (hs_ok(s) && op == HLO_OP_INVALID && type != HLO_DT_INVALID) {
