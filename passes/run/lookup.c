@@ -31,7 +31,7 @@ const pass_pipeline *pipeline_find(const pass_registry *registry, const char *na
 }
 
 hs_status pass_unknown(const pass_registry *registry, const pass_pipelines *own, const char *name) {
-  hs_status s = hs_fail_subject(HS_E_NO_PASS, name, "no pass is named '%s'", name);
+  hs_status s = hs_fail_subject(HS_E_NO_PASS, name, "no pass or pipeline is named '%s'", name);
   HS_VEC(const char *) names = {0};
   for (const pass_registry *r = registry; r; r = r->next) {
     for (u32 k = 0; k < r->npasses; k++) hs_vec_push(&names, r->passes[k]->name);

@@ -108,8 +108,7 @@ static hs_status run_script(const char *script, const char *path, char **wrong) 
   int code = WIFEXITED(rc) ? WEXITSTATUS(rc) : 0;
   if ((WIFSIGNALED(rc) && WTERMSIG(rc) == SIGINT) || code == 128 + SIGINT)
     return hs_fail(HS_E_INTERRUPTED, "interrupted");
-  if (code == 126 || code == 127)
-    return hs_fail(HS_E_USAGE, "bisect: the shell cannot run: %s", script);
+  if (code == 126 || code == 127) return hs_fail(HS_E_USAGE, "the shell cannot run: %s", script);
   if (!WIFEXITED(rc)) *wrong = hs_format("the script died of signal %d", WTERMSIG(rc));
   else if (code > 128) *wrong = hs_format("the script died of signal %d", code - 128);
   else if (code && code != 125) *wrong = hs_format("the script's exit status is %d", code);

@@ -145,9 +145,11 @@ hs_status shrink_judge(shrink_search *s, const shrink_case *x, char **why) {
   shrink_start_clock(s);
   hs_status st = judge(s, x, why);
   shrink_stop_clock(s);
-  // A candidate that cannot be judged, in time or at all, does not count.
-  hs_status_drop(st);
-  st = hs_poll();
+  hs_status stopped = hs_poll();
+  if (!hs_ok(stopped)) hs_status_drop(st), st = stopped;
+  // A candidate that cannot be judged, in time or at all, does not count; the module itself has to
+  // be.
+  else if (s->judged_s > 0) hs_status_drop(st), st = HS_GOOD;
   if (!hs_ok(st)) {
     hs_free(*why), *why = NULL;
     return st;
