@@ -403,7 +403,7 @@ static hs_status cpu_dump(served *s, const char *what, hs_buf *out) {
   if (!strcmp(what, "schedule") || !strcmp(what, "llvm") || !strcmp(what, "asm"))
     return emit_dump(s->p->unit, what, out);
 #endif
-  return out->n ? HS_GOOD : hs_fail(HS_E_USAGE, "nothing to dump called %s", what);
+  return out->n ? HS_GOOD : hs_fail(HS_E_USAGE, "code for this CPU has no %s", what);
 }
 
 static const char *step_text(const served *s, const cpu_step *x) {

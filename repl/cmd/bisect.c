@@ -273,8 +273,7 @@ static hs_status search(repl_cmd *c) {
   if (repl_flag(c, "--tries"))
     HS_TRY(repl_arg_int(c, "--tries", repl_flag(c, "--tries"), 1, 10000, &tries));
   t.tries = (u32)tries;
-  if (repl_flag(c, "--abs")) HS_TRY(repl_arg_num(c, "--abs", repl_flag(c, "--abs"), &t.tol.abs));
-  if (repl_flag(c, "--rel")) HS_TRY(repl_arg_num(c, "--rel", repl_flag(c, "--rel"), &t.tol.rel));
+  HS_TRY(repl_arg_tolerance(c, &t.tol));
   bool xla = c->args.npos && strcmp(repl_arg(c, 0), "xla-passes") == 0;
   if (xla && (name || strcmp(text, "tuned") != 0))
     return repl_usage_error(

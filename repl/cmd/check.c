@@ -86,8 +86,21 @@ static hs_status value_on(repl_cmd *c, const backend *be, const repl_version *v,
   return s;
 }
 
-// Finds why the results differ: a pass changed the meaning, or the backend computes an instruction
-// differently.
+// What may have changed the meaning between the module as loaded and the current version: passes,
+// or what the user edited (a version that no pass made).
+static const char *what_changed(const repl_module *mod) {
+  bool passes = false, edits = false;
+  for (const repl_version *v = mod->at; v != repl_base(mod) && v->parent; v = v->parent) {
+    bool passed = v->log.n || v->stepped;
+    passes |= passed, edits |= !passed;
+  }
+  if (!edits) return "a pass changed the meaning; bisect finds it";
+  return passes ? "an edit or a pass changed the meaning; history lists them, bisect tries passes"
+                : "an edit changed the meaning; history lists the edits";
+}
+
+// Finds why the results differ: a version changed the meaning, or the backend computes an
+// instruction differently.
 static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, true, &m));
@@ -104,11 +117,8 @@ static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
   }
   repl_json_bool(c->doc, "passes_changed_the_result", passes);
   if (passes && !c->doc)
-    repl_say(
-        c->out,
-        "the evaluator's results for @%u and @%u differ too: a pass changed the meaning; bisect "
-        "finds it\n",
-        c->mod->at->number, repl_base(c->mod)->number);
+    repl_say(c->out, "the evaluator's results for @%u and @%u differ too: %s\n", c->mod->at->number,
+             repl_base(c->mod)->number, what_changed(c->mod));
   if (hs_ok(s) && !passes && k->be != k->ref) {
     divergence d;
     s = diverge_find(c, m, k->be, k->ref, k->tol, &d);
@@ -345,8 +355,7 @@ hs_status cmd_check(repl_cmd *c) {
   if (!k.ref) return repl_usage_error(c, "there is no backend %s", ref ? ref : "interp");
   HS_TRY(repl_backend_usable(c->s, k.be));
   HS_TRY(repl_backend_usable(c->s, k.ref));
-  if (repl_flag(c, "--abs")) HS_TRY(repl_arg_num(c, "--abs", repl_flag(c, "--abs"), &k.tol.abs));
-  if (repl_flag(c, "--rel")) HS_TRY(repl_arg_num(c, "--rel", repl_flag(c, "--rel"), &k.tol.rel));
+  HS_TRY(repl_arg_tolerance(c, &k.tol));
   if (dir) return check_folder(c, &k, dir);
   if (!c->mod)
     return hs_with_note(hs_fail(HS_E_NO_MODULE, "check: no module is loaded"),

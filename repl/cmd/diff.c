@@ -57,7 +57,9 @@ hs_status cmd_diff(repl_cmd *c) {
     HS_TRY(repl_gate_version(c, b.mod, b.version));
   }
   if (!a.version)
-    return hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to compare with", c->m->name);
+    return hs_with_note(
+        hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to compare with", c->m->name),
+        "a pass or an edit makes a version; diff 1@0 2@0 compares two modules");
   open_side(c, &a, a.mod != b.mod);
   open_side(c, &b, a.mod != b.mod);
   repl_diff_view v;

@@ -270,7 +270,7 @@ static hs_status load_dump(repl_cmd *c, const char *path, const dump_folder *d) 
   HS_TRY(say_dump(c, d));
   repl_flush(c->out);
   if (!which && d->modules.n > 1) {
-    repl_note(c->out, "load %s --module=NUMBER, NAME or all", path);
+    repl_note(c->out, "none is loaded yet; load %s --module=NUMBER, NAME or all does", path);
     return HS_GOOD;
   }
   bool any = false;

@@ -52,12 +52,25 @@ static hs_status print_options(const repl_cmd *c, hlo_print_options *o) {
 
 static bool any(const hlo_instr *i) { return i != NULL; }
 
+// The instructions and computations that are named, one after the other; without a name the module.
+static hs_status print_named(repl_cmd *c, const hlo_print_options *o, hs_buf *b) {
+  if (!c->args.npos) hlo_print_module(b, c->m, o);
+  for (u32 k = 0; k < c->args.npos; k++) {
+    hlo_instr *i;
+    hlo_computation *comp;
+    HS_TRY(repl_arg_object(c, k, &i, &comp));
+    if (i) hlo_print_instr(b, i, o);
+    else hlo_print_computation(b, comp, o);
+    if (b->n && b->p[b->n - 1] != '\n') hs_buf_putc(b, '\n');
+  }
+  return HS_GOOD;
+}
+
 hs_status cmd_print(repl_cmd *c) {
-  hlo_instr *i = NULL;
-  hlo_computation *comp = NULL;
   if (repl_asks_for_value(c)) return repl_print_value(c);
-  if (c->args.npos > 1) return repl_usage_error(c, "too many arguments at %s", repl_arg(c, 1));
-  if (repl_arg(c, 0)) HS_TRY(repl_arg_object(c, 0, &i, &comp));
+  static const char *const whole[] = {"--fingerprint", "--stablehlo"};
+  for (size_t k = 0; c->args.npos && k < HS_COUNT(whole); k++)
+    if (repl_flag(c, whole[k])) return repl_usage_error(c, "%s is of the whole module", whole[k]);
   if (repl_flag(c, "--fingerprint")) {
     char hex[20];
     snprintf(hex, sizeof hex, "%016llx", (unsigned long long)hlo_fingerprint(c->m));
@@ -69,14 +82,9 @@ hs_status cmd_print(repl_cmd *c) {
   HS_TRY(print_options(c, &o));
   if (o.subcomputations == 1) HS_TRY(hlo_check_expansion(c->m, any, "bodies printed in full"));
   hs_buf b = {0};
-  if (repl_flag(c, "--stablehlo")) {
-    if (i || comp) return repl_usage_error(c, "--stablehlo prints the whole module");
-    HS_TRY(hlo_mlir_print(c->m, &b));
-  } else if (i) hlo_print_instr(&b, i, &o);
-  else if (comp) hlo_print_computation(&b, comp, &o);
-  else hlo_print_module(&b, c->m, &o);
+  hs_status s = repl_flag(c, "--stablehlo") ? hlo_mlir_print(c->m, &b) : print_named(c, &o, &b);
   if (b.n && b.p[b.n - 1] != '\n') hs_buf_putc(&b, '\n');
-  hs_status s = hs_poll();
+  if (hs_ok(s)) s = hs_poll();
   const char *file = repl_flag(c, "-o");
   if (hs_ok(s) && file && strcmp(file, "-") != 0) s = hs_write_file(file, b.p, b.n, false);
   else if (hs_ok(s)) repl_say_painted(c->out, b.p, b.n);

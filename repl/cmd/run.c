@@ -308,21 +308,27 @@ hs_status cmd_time(repl_cmd *c) {
 
 hs_status cmd_dump(repl_cmd *c) {
   const char *what = repl_arg(c, 0);
-  static const char *const kinds[] = {"llvm",      "asm",     "ptx",     "sass",
-                                      "resources", "buffers", "schedule"};
-  bool known = false;
-  for (size_t k = 0; k < HS_COUNT(kinds); k++) known |= strcmp(kinds[k], what) == 0;
-  if (!known)
+  static const char of_cpu[] = "backend cpu has some",
+                    of_gpu[] = "`target h200; backend gpu` compiles for a GPU that need not be "
+                               "here";
+  static const struct {
+    const char *name, *who;  // has it
+  } kinds[] = {{"llvm", of_cpu},      {"asm", of_cpu},     {"ptx", of_gpu},     {"sass", of_gpu},
+               {"resources", of_gpu}, {"buffers", of_cpu}, {"schedule", of_cpu}};
+  const char *who = NULL;
+  for (size_t k = 0; k < HS_COUNT(kinds); k++)
+    if (strcmp(kinds[k].name, what) == 0) who = kinds[k].who;
+  if (!who)
     return repl_usage_error(
         c, "dumps llvm, asm, ptx, sass, resources, buffers or schedule, not \"%s\"", what);
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
   if (!x->be->dump)
     return hs_with_note(
-        hs_fail(HS_E_UNSUPPORTED, "the backend %s has no compiler output", x->be->name),
-        "backend cpu has some");
+        hs_fail(HS_E_UNSUPPORTED, "the backend %s has no compiler output", x->be->name), "%s", who);
   hs_buf b = {0};
   hs_status s = x->be->dump(x->exe, what, &b);
+  if (!hs_ok(s) && s.err->code == HS_E_USAGE && who == of_gpu) s = hs_with_note(s, "%s", who);
   if (hs_ok(s) && repl_flag(c, "-o"))
     s = hs_write_file(repl_flag(c, "-o"), b.p ? b.p : "", b.n, false);
   else if (hs_ok(s)) hs_buf_put(&c->out->text, b.p ? b.p : "", b.n);

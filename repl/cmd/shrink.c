@@ -78,8 +78,7 @@ static hs_status read_options(repl_cmd *c, shrink_search *s) {
     HS_TRY(repl_arg_int(c, "--tries", repl_flag(c, "--tries"), 1, 10000, &tries));
   s->t.tries = (u32)tries;
   s->t.tol = hlo_near(c->s->set.abs_error, c->s->set.rel_error);
-  if (repl_flag(c, "--abs")) HS_TRY(repl_arg_num(c, "--abs", repl_flag(c, "--abs"), &s->t.tol.abs));
-  if (repl_flag(c, "--rel")) HS_TRY(repl_arg_num(c, "--rel", repl_flag(c, "--rel"), &s->t.tol.rel));
+  HS_TRY(repl_arg_tolerance(c, &s->t.tol));
   s->seconds = SECONDS;
   if (repl_flag(c, "--seconds"))
     HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &s->seconds));

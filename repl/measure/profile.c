@@ -118,8 +118,11 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
              p->plain.n, repl_time(b, p->plain.median * 1e-3));
   if (rec->how[0]) repl_say(c->out, "times by %s\n", rec->how);
   say_power(c, p);
-  repl_say(c->out, "estimated for %s: %s, which is off by %.0f %% kernel by kernel\n",
-           p->device->name, repl_time(e, estimated * 1e-3), prof_percent(error, kernels));
+  repl_say(c->out, "estimated for %s: %s, which is off by %.0f %% kernel by kernel%s\n",
+           p->device->name, repl_time(e, estimated * 1e-3), prof_percent(error, kernels),
+           p->device->measured && !prof_device_is_calibrated(p->device)
+               ? "; `calibrate` measures this machine"
+               : "");
   repl_json_num(c->doc, "measured_ms", kernels);
   bool probes = !p->file && !p->isolated;
   repl_json_num(c->doc, "between_ms", p->isolated ? NAN : between);
@@ -155,14 +158,14 @@ static hs_status sample(repl_cmd *c, u32 rows) {
 
 hs_status cmd_profile(repl_cmd *c) {
   static const char *const groupings[] = {"kernel", "opcode", "scope", "source", "pass"};
-  double top = 20;
+  i64 top = 20;
   const char *by = repl_flag(c, "--by") ? repl_flag(c, "--by") : "kernel";
   bool known = false;
   for (size_t k = 0; k < HS_COUNT(groupings); k++) known |= strcmp(by, groupings[k]) == 0;
   if (!known) return repl_usage_error(c, "--by is kernel, opcode, scope, source or pass");
-  if (repl_flag(c, "-n")) HS_TRY(repl_arg_num(c, "-n", repl_flag(c, "-n"), &top));
+  if (repl_flag(c, "-n")) HS_TRY(repl_arg_int(c, "-n", repl_flag(c, "-n"), 0, INT32_MAX, &top));
   kernel_run p;
-  u32 n, shown = (u32)HS_MIN(HS_MAX(top, 1), 1e9);
+  u32 n, shown = (u32)top;
   if (repl_flag(c, "--sample")) return sample(c, shown);
   HS_TRY(kernels_record(c, &p));
   kernel_row *rows = kernels_rows(c, &p, by, &n);

@@ -62,12 +62,12 @@ static hs_status write_chart(repl_cmd *c, const viz_roofline *v, const char *fil
 }
 
 hs_status cmd_roofline(repl_cmd *c) {
-  double top = 20;
-  if (repl_flag(c, "-n")) HS_TRY(repl_arg_num(c, "-n", repl_flag(c, "-n"), &top));
+  i64 top = 20;
+  if (repl_flag(c, "-n")) HS_TRY(repl_arg_int(c, "-n", repl_flag(c, "-n"), 0, INT32_MAX, &top));
   kernel_run p;
   HS_TRY(kernels_record(c, &p));
   const prof_device *d = p.device;
-  u32 n, shown = (u32)HS_MIN(HS_MAX(top, 1), 1e9);
+  u32 n, shown = (u32)top;
   kernel_row *rows = kernels_rows(c, &p, "kernel", &n);
   double whole = prof_recorded_run(p.rec).median;
   viz_roof roofs[3];

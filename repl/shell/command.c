@@ -63,6 +63,21 @@ hs_status repl_arg_int(const repl_cmd *c, const char *what, const char *text, i6
   return HS_GOOD;
 }
 
+hs_status repl_arg_tolerance(const repl_cmd *c, hlo_tolerance *tol) {
+  const struct {
+    const char *flag;
+    double *to;
+  } bounds[] = {{"--abs", &tol->abs}, {"--rel", &tol->rel}};
+  for (size_t k = 0; k < HS_COUNT(bounds); k++) {
+    const char *text = repl_flag(c, bounds[k].flag);
+    if (!text) continue;
+    HS_TRY(repl_arg_num(c, bounds[k].flag, text, bounds[k].to));
+    if (*bounds[k].to < 0 && *bounds[k].to != HLO_TYPES_OWN)
+      return repl_usage_error(c, "%s is 0 or more (-1: the type's), not %s", bounds[k].flag, text);
+  }
+  return HS_GOOD;
+}
+
 // An instruction that passes have removed or replaced is still in an earlier version.
 static hs_status no_object(const repl_cmd *c, const char *name) {
   hs_status s = repl_no_object(c->m, name);

@@ -93,6 +93,9 @@ static inline const char *repl_flag(const repl_cmd *c, const char *name) {
 hs_status repl_arg_int(const repl_cmd *, const char *what, const char *text, i64 least, i64 most,
                        i64 *out);
 hs_status repl_arg_num(const repl_cmd *, const char *what, const char *text, double *out);
+// --abs and --rel where they are given; E_USAGE when one is no number, or negative and not
+// HLO_TYPES_OWN.
+hs_status repl_arg_tolerance(const repl_cmd *, hlo_tolerance *);
 // E_USAGE with the command's name in front and its usage line as a note.
 hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 3);
 // Commits the edits so far as a version, with the notes since the last one and the log from entry
