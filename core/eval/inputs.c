@@ -133,8 +133,10 @@ static hs_status parse_words(const char *text, const hlo_shape *s, input_spec *o
     *out = real ? (input_spec){.kind = IN_UNIFORM, .lo = a, .hi = b}
                 : (input_spec){.kind = IN_INT, .ilo = (i64)a, .ihi = (i64)b};
   else
-    return hs_fail(HS_E_INPUT, "\"%s\": another number of values is expected in the parentheses",
-                   text);
+    return hs_with_note(hs_fail(HS_E_INPUT,
+                                "\"%s\": another number of values is expected in the parentheses",
+                                text),
+                        "random, random(LO,HI), normal, normal(MEAN,STD), fill(V)");
   return HS_GOOD;
 }
 

@@ -10,6 +10,7 @@
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/settings.h"
+#include "repl/debug/bundle.h"
 #include "repl/debug/dump_folder.h"
 #include "repl/debug/recorded.h"
 #include "repl/shell/exec.h"
@@ -111,7 +112,10 @@ static hs_status load_stdin(repl_cmd *c) {
 }
 
 static bool known_suffix(const char *name) {
-  static const char *const ends[] = {".hlo", ".txt", ".pb", ".pbtxt", ".textproto", ".gz", ".zst"};
+  static const char *const ends[] = {".hlo",       ".txt",      ".pb",   ".pbtxt",
+                                     ".textproto", ".txtpb",    ".mlir", ".gz",
+                                     ".mlirbc",    ".exported", ".zst"};
+  if (bundle_is_archive(name)) return false;
   for (size_t k = 0; k < HS_COUNT(ends); k++)
     if (repl_ends_in(name, ends[k])) return true;
   return false;
@@ -150,7 +154,8 @@ static hs_status list_folder(repl_cmd *c, const char *path) {
   size_t n = names.n;
   hs_vec_free(&names);
   if (!n)
-    return hs_fail(HS_E_INPUT, "%s: no module files (.hlo .txt .pb .pbtxt) in this folder", path);
+    return hs_fail(HS_E_INPUT, "%s: no module files (.hlo .txt .pb .pbtxt .mlir) in this folder",
+                   path);
   repl_note(c->out, "%zu file%s; load one of them by its name", n, n == 1 ? "" : "s");
   return HS_GOOD;
 }
@@ -412,11 +417,6 @@ hs_status cmd_close(repl_cmd *c) {
   return HS_GOOD;
 }
 
-static bool ends_in(const char *name, const char *with) {
-  size_t n = strlen(name), w = strlen(with);
-  return n > w && strcmp(name + n - w, with) == 0;
-}
-
 static hs_status put_artifact(repl_cmd *c, const hlo_module *m, bool exported, hs_buf *b) {
   const char *version = repl_flag(c, "--stablehlo");
   u32 v = HLO_STABLEHLO_USUAL;
@@ -426,8 +426,9 @@ static hs_status put_artifact(repl_cmd *c, const hlo_module *m, bool exported, h
 
 // Protos and StableHLO by the ending of the name, anything else as HLO text.
 static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, hs_buf *b) {
-  bool text = ends_in(path, ".pbtxt") || ends_in(path, ".textproto") || ends_in(path, ".txtpb");
-  if (text || ends_in(path, ".pb")) {
+  bool text = repl_ends_in(path, ".pbtxt") || repl_ends_in(path, ".textproto") ||
+              repl_ends_in(path, ".txtpb");
+  if (text || repl_ends_in(path, ".pb")) {
     u32 lost = 0;
     HS_TRY(hlo_proto_save(b, m, HLO_PROTO_AS_READ, text, &lost));
     if (lost)
@@ -438,9 +439,9 @@ static hs_status put_saved(repl_cmd *c, const char *path, const hlo_module *m, h
           lost, lost == 1 ? "" : "s");
     return HS_GOOD;
   }
-  if (ends_in(path, ".mlir")) return hlo_mlir_print(m, b);
-  if (ends_in(path, ".mlirbc")) return put_artifact(c, m, false, b);
-  if (ends_in(path, ".exported")) return put_artifact(c, m, true, b);
+  if (repl_ends_in(path, ".mlir")) return hlo_mlir_print(m, b);
+  if (repl_ends_in(path, ".mlirbc")) return put_artifact(c, m, false, b);
+  if (repl_ends_in(path, ".exported")) return put_artifact(c, m, true, b);
   hlo_print_options o = repl_flag(c, "--short") ? hlo_print_short_parsable() : hlo_print_full();
   o.print_large_constants = true;
   hlo_print_module(b, m, &o);
