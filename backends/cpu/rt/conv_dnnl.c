@@ -119,123 +119,93 @@ static dnnl_status_t make_pd(const conv *c, const descs *d, const dnnl_memory_de
   return st;
 }
 
-// Descriptors of oneDNN's convolution: src, weights and dst in its sense (for the backward forms,
-// src is the image).
+// A dimension of one of the three arrays: its size, and the distance of its elements.
+typedef struct axis {
+  i64 n, step;
+} axis;
+// Which axes of ours are the library's (src, weights, dst; for the backward forms, src is the
+// image).
+typedef struct window_axis {
+  axis src, weights, dst;
+  i64 stride, dilate, pad;
+} window_axis;
+typedef struct feature_axes {
+  axis src[2], weights[2], dst[2];  // outer, inner: batch and features, or those of a filter
+  i64 group_step;                   // of the weights
+} feature_axes;
+
+static window_axis window_axis_of(const conv *c, u32 k) {
+  axis in = {c->in[k], c->ls[k]}, filter = {c->k[k], c->rs[k]}, out = {c->out[k], c->os[k]};
+  switch (c->mode) {
+  case CONV_FORWARD: return (window_axis){in, filter, out, c->stride[k], c->rd[k], c->pad[k]};
+  case CONV_BACK_DATA:
+    return (window_axis){out, filter, in, c->ld[k], c->rd[k], (c->k[k] - 1) * c->rd[k] - c->pad[k]};
+  default: return (window_axis){in, out, filter, c->rd[k], c->stride[k], c->pad[k]};
+  }
+}
+
+static feature_axes feature_axes_of(const conv *c) {
+  i64 g = c->G * c->BG;
+  switch (c->mode) {
+  case CONV_FORWARD:
+    return (feature_axes){{{c->N, c->lb}, {c->IC * c->G, c->lf}},
+                          {{c->OC / g, c->ro}, {c->IC, c->ri}},
+                          {{c->N, c->ob}, {c->OC, c->of}},
+                          c->OC / g * c->ro};
+  case CONV_BACK_DATA:
+    return (feature_axes){{{c->N, c->ob}, {c->OC, c->of}},
+                          {{c->IC, c->ri}, {c->OC / g, c->ro}},
+                          {{c->N, c->lb}, {c->IC * c->G, c->lf}},
+                          c->OC / g * c->ro};
+  default:  // lhs: image with its batch as features; rhs: gradients; out: the filter
+    return (feature_axes){{{c->IC, c->lf}, {c->lhs_batch, c->lb}},
+                          {{c->OC / g, c->of}, {c->N, c->ob}},
+                          {{c->IC, c->ri}, {c->OC, c->ro}},
+                          c->OC / g * c->of};
+  }
+}
+
+// The strides, dilations and paddings of spatial dimension k; false where the library has no such.
+static bool fill_window(const window_axis *x, u32 k, descs *d) {
+  // The padding behind follows from the sizes, up to a remainder below the stride.
+  i64 high = (x->dst.n - 1) * x->stride + (x->weights.n - 1) * x->dilate + 1 - x->src.n - x->pad;
+  if (high < 0 && high + x->stride > 0) high = 0;
+  if (x->pad < 0 || high < 0) return false;
+  d->stride[k] = x->stride;
+  d->dilate[k] = x->dilate - 1;
+  d->pl[k] = x->pad;
+  d->pr[k] = high;
+  return true;
+}
+
+static bool describe(dnnl_memory_desc_t *m, dnnl_data_type_t t, const axis *axes, u32 n) {
+  dnnl_dims_t size = {0}, step = {0};
+  for (u32 k = 0; k < n; k++) size[k] = axes[k].n, step[k] = axes[k].step;
+  return !dnnl_memory_desc_init_by_strides(m, (int)n, size, t, step);
+}
+
+// Descriptors of oneDNN's convolution.
 static bool fill_descs(const conv *c, dnnl_data_type_t t, descs *d) {
-  u32 ns = HS_MAX(c->ns, 1u);
+  enum { MOST = LIB_SPATIAL + 3 };
+  u32 ns = HS_MAX(c->ns, 1u), off = c->G * c->BG > 1;
   if (ns > LIB_SPATIAL || c->no == 0 || c->nl == 0 || c->nr == 0) return false;
-  i64 g = c->G * c->BG, sp[3] = {1, 1, 1}, ss[3] = {1, 1, 1}, kp[3] = {1, 1, 1}, ks[3] = {1, 1, 1},
-      dp[3] = {1, 1, 1}, ds[3] = {1, 1, 1};
+  feature_axes f = feature_axes_of(c);
+  axis src[MOST] = {f.src[0], f.src[1]}, dst[MOST] = {f.dst[0], f.dst[1]},
+       weights[MOST] = {{c->G * c->BG, f.group_step}};
+  weights[off] = f.weights[0];
+  weights[off + 1] = f.weights[1];
   memset(d, 0, sizeof *d);
   d->stride[0] = 1;
-  for (u32 k = 0; k < c->ns; k++) {
-    i64 lib_stride, dil, pad;
-    if (c->mode == CONV_FORWARD) {
-      sp[k] = c->in[k];
-      ss[k] = c->ls[k];
-      kp[k] = c->k[k];
-      ks[k] = c->rs[k];
-      dp[k] = c->out[k];
-      ds[k] = c->os[k];
-      lib_stride = c->stride[k];
-      dil = c->rd[k];
-      pad = c->pad[k];
-    } else if (c->mode == CONV_BACK_DATA) {
-      sp[k] = c->out[k];
-      ss[k] = c->os[k];
-      kp[k] = c->k[k];
-      ks[k] = c->rs[k];
-      dp[k] = c->in[k];
-      ds[k] = c->ls[k];
-      lib_stride = c->ld[k];
-      dil = c->rd[k];
-      pad = (c->k[k] - 1) * c->rd[k] - c->pad[k];
-    } else {
-      sp[k] = c->in[k];
-      ss[k] = c->ls[k];
-      kp[k] = c->out[k];
-      ks[k] = c->os[k];
-      dp[k] = c->k[k];
-      ds[k] = c->rs[k];
-      lib_stride = c->rd[k];
-      dil = c->stride[k];
-      pad = c->pad[k];
-    }
-    // The padding behind follows from the sizes, up to a remainder below the stride.
-    i64 high = (dp[k] - 1) * lib_stride + (kp[k] - 1) * dil + 1 - sp[k] - pad;
-    if (high < 0 && high + lib_stride > 0) high = 0;
-    if (pad < 0 || high < 0) return false;
-    d->stride[k] = lib_stride;
-    d->dilate[k] = dil - 1;
-    d->pl[k] = pad;
-    d->pr[k] = high;
-  }
-  dnnl_dims_t a = {0}, as = {0}, w = {0}, ws = {0}, o = {0}, os = {0};
-  i64 wo, wi, wos, wis, wgs;  // per group: output and input features of the library's filter
-  if (c->mode == CONV_FORWARD) {
-    a[0] = c->N;
-    a[1] = c->IC * c->G;
-    as[0] = c->lb;
-    as[1] = c->lf;
-    o[0] = c->N;
-    o[1] = c->OC;
-    os[0] = c->ob;
-    os[1] = c->of;
-    wo = c->OC / g;
-    wi = c->IC;
-    wos = c->ro;
-    wis = c->ri;
-    wgs = wo * c->ro;
-  } else if (c->mode == CONV_BACK_DATA) {
-    a[0] = c->N;
-    a[1] = c->OC;
-    as[0] = c->ob;
-    as[1] = c->of;
-    o[0] = c->N;
-    o[1] = c->IC * c->G;
-    os[0] = c->lb;
-    os[1] = c->lf;
-    wo = c->IC;
-    wi = c->OC / g;
-    wos = c->ri;
-    wis = c->ro;
-    wgs = wi * c->ro;
-  } else {  // lhs: image with its batch as features; rhs: gradients; out: the filter
-    a[0] = c->IC;
-    a[1] = c->lhs_batch;
-    as[0] = c->lf;
-    as[1] = c->lb;
-    o[0] = c->IC;
-    o[1] = c->OC;
-    os[0] = c->ri;
-    os[1] = c->ro;
-    wo = c->OC / g;
-    wi = c->N;
-    wos = c->of;
-    wis = c->ob;
-    wgs = wo * c->of;
-  }
-  u32 off = 0;
-  if (g > 1) {
-    w[0] = g;
-    ws[0] = wgs;
-    off = 1;
-  }
-  w[off] = wo;
-  ws[off] = wos;
-  w[off + 1] = wi;
-  ws[off + 1] = wis;
   for (u32 k = 0; k < ns; k++) {
-    a[2 + k] = sp[k];
-    as[2 + k] = ss[k];
-    o[2 + k] = dp[k];
-    os[2 + k] = ds[k];
-    w[off + 2 + k] = kp[k];
-    ws[off + 2 + k] = ks[k];
+    window_axis x = {.src = {1, 1}, .weights = {1, 1}, .dst = {1, 1}};
+    if (k < c->ns) x = window_axis_of(c, k);
+    if (k < c->ns && !fill_window(&x, k, d)) return false;
+    src[2 + k] = x.src;
+    weights[off + 2 + k] = x.weights;
+    dst[2 + k] = x.dst;
   }
-  return !dnnl_memory_desc_init_by_strides(&d->m[0], (int)ns + 2, a, t, as) &&
-         !dnnl_memory_desc_init_by_strides(&d->m[1], (int)(ns + 2 + off), w, t, ws) &&
-         !dnnl_memory_desc_init_by_strides(&d->m[2], (int)ns + 2, o, t, os);
+  return describe(&d->m[0], t, src, ns + 2) && describe(&d->m[1], t, weights, ns + 2 + off) &&
+         describe(&d->m[2], t, dst, ns + 2);
 }
 
 static dnnl_memory_desc_t any_order(const dnnl_memory_desc_t *m) {
