@@ -15,7 +15,6 @@
 typedef struct cloner {
   nest *n;
   u32 *map;
-  size_t cap;
 } cloner;
 
 // A copy of a node and of what it depends on, with the results of the reduction replaced as in map;
@@ -74,8 +73,9 @@ static u32 start_of(nest *n, const nest_group *g, u32 k) {
   }
 }
 
-i64 nest_split_reduction(nest *n, u32 stage, i64 splits, i64 rows) {
-  nest_stage *st = &n->stages.v[stage];
+// The reduction that all of the stage's stores reach, when it can be split; NEST_NONE otherwise.
+// Without a value for each accumulator to start from there are no passes: *rows becomes 0.
+static u32 splittable(nest *n, const nest_stage *st, i64 *rows) {
   u8 *visited = hs_calloc(2 * n->nodes.n + 2, 1);
   u32 root = UINT32_MAX - 1;
   for (size_t k = 0; k < st->stores.n && root != NEST_NONE; k++)
@@ -87,102 +87,126 @@ i64 nest_split_reduction(nest *n, u32 stage, i64 splits, i64 rows) {
     const nest_group *gr = &n->groups.v[g];
     if (gr->merged_into != root) continue;
     ok = gr->free_order && gr->seg == NEST_NONE;
-    for (u32 k = 0; k < gr->nacc && ok && rows; k++)
-      if (start_of(n, gr, k) == NEST_NONE) rows = 0;
+    for (u32 k = 0; k < gr->nacc && ok && *rows; k++)
+      if (start_of(n, gr, k) == NEST_NONE) *rows = 0;
     for (u32 k = 0; k < gr->nacc && ok; k++)
       ok = !nested(n, gr->in[k], visited + n->nodes.n) &&
            (n->nodes.v[gr->out[k]].deps & ~loops) == 0;
     for (u32 k = 0; k < gr->nacc && ok; k++) ok = n->nodes.v[gr->init[k]].deps == 0;
   }
   hs_free(visited);
-  if (!ok || n->stages.n != 1) return 0;
+  return ok && n->stages.n == 1 ? root : NEST_NONE;
+}
+
+// How the reduced loop is cut, and where the partial results lie in scratch.
+typedef struct cut {
+  u32 s, s2;                  // the loops over the pieces, and over the partial results
+  i64 size, passes, splits;   // iterations of a piece; pieces of a partial result; partial results
+  const nest_expr *part;      // the number of the partial result
+  u32 begun;                  // whether it has been begun; NEST_NONE where there is one pass
+  i64 points;                 // elements of a partial result
+  const nest_expr *lin;       // which of them
+  HS_VEC(nest_store) stores;  // of the partial results
+} cut;
+
+// False: too few pieces, or too many loops.
+static bool choose_cut(nest *n, const nest_stage *st, u32 root, i64 splits, i64 rows, cut *x) {
   i64 extent = n->vars.v[n->groups.v[root].loops[0]].hi + 1, size = (extent + splits - 1) / splits,
       passes = 1;
   if (rows && size > rows) passes = (size + rows - 1) / rows, size = rows;
   i64 steps = (extent + size - 1) / size;
-  splits = (steps + passes - 1) / passes;
-  u32 s, s2;
-  if (splits < 2 || !nest_new_loop(n, steps, &s) || !nest_new_loop(n, splits, &s2)) return 0;
-  // the number of the partial result, and whether it has been begun
-  const nest_expr *part = nest_div(n, nest_of_var(n, s, 1), passes),
-                  *pass = nest_mod(n, nest_of_var(n, s, 1), passes);
-  u32 begun = passes > 1 ? nest_guard(n, pass, 1, passes, NEST_NONE) : NEST_NONE;
+  *x = (cut){.size = size, .passes = passes, .splits = (steps + passes - 1) / passes, .points = 1};
+  if (x->splits < 2 || !nest_new_loop(n, steps, &x->s) || !nest_new_loop(n, x->splits, &x->s2))
+    return false;
+  x->part = nest_div(n, nest_of_var(n, x->s, 1), passes);
+  const nest_expr *pass = nest_mod(n, nest_of_var(n, x->s, 1), passes);
+  x->begun = passes > 1 ? nest_guard(n, pass, 1, passes, NEST_NONE) : NEST_NONE;
+  x->lin = nest_const(n, 0);
+  for (u32 k = 0; k < st->nloops; k++) {
+    i64 e = n->vars.v[st->loops[k]].hi + 1;
+    x->lin = nest_add(n, nest_mul(n, x->lin, e), nest_of_var(n, st->loops[k], 1));
+    x->points *= e;
+  }
+  return true;
+}
+
+static u32 load_scratch(nest *n, hlo_dtype t, u32 buf, const nest_expr *at, u32 guard) {
+  return nest_node_add(
+      n, &(nest_node){.kind = NEST_LOAD, .dtype = t, .e = at, .buf = buf, .guard = guard});
+}
+
+// Room in scratch for one accumulator's partial results; the number of its buffer.
+static u32 new_scratch(nest *n, hlo_dtype t, i64 elements) {
+  nest_buf b = {
+      .dtype = t, .elements = elements, .arg = NEST_BUF_SCRATCH, .offset = n->scratch_bytes};
+  n->scratch_bytes += (elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
+  hs_vec_push(&n->bufs, b);
+  return (u32)n->bufs.n - 1;
+}
+
+// Group g reduces a piece, and its results are stored; a new group reduces those, and stands for
+// its results in `map`.
+static void split_group(nest *n, u32 g, cut *x, u32 *map) {
+  n->groups.v[g].seg = x->s;
+  n->groups.v[g].seg_size = x->size;
+  nest_group ng = n->groups.v[g];
+  u32 gid = (u32)n->groups.n;
+  ng.seg = ng.cond = NEST_NONE;
+  ng.nloops = 1;
+  ng.loops[0] = x->s2;
+  ng.mask = 1ull << n->vars.v[x->s2].loop;
+  ng.merged_into = gid;
+  ng.in = hs_arena_zalloc(n->a, 3 * ng.nacc * sizeof(u32));
+  ng.out = ng.in + ng.nacc;
+  u32 *resumed = ng.in + 2 * ng.nacc;  // the initial values of the partial results
+  for (u32 k = 0; k < ng.nacc; k++) {
+    hlo_dtype t = n->nodes.v[ng.acc[k]].dtype;
+    u32 buf = new_scratch(n, t, x->splits * x->points);
+    const nest_expr *at = nest_add(n, nest_mul(n, x->part, x->points), x->lin);
+    hs_vec_push(&x->stores, ((nest_store){buf, at, n->groups.v[g].out[k]}));
+    if (x->passes > 1) {
+      u32 so_far = load_scratch(n, t, buf, at, x->begun);
+      resumed[k] = nest_select(n, t, x->begun, so_far, start_of(n, &n->groups.v[g], k));
+    }
+    at = nest_add(n, nest_of_var(n, x->s2, x->points), x->lin);
+    ng.in[k] = load_scratch(n, t, buf, at, NEST_NONE);
+  }
+  if (x->passes > 1) n->groups.v[g].init = resumed, n->groups.v[g].resumes = true;
+  hs_vec_push(&n->groups, ng);
+  for (u32 k = 0; k < ng.nacc; k++) {
+    hlo_dtype t = n->nodes.v[ng.acc[k]].dtype;
+    ng.out[k] =
+        nest_node_add(n, &(nest_node){.kind = NEST_REDUCE, .dtype = t, .group = gid, .k = k});
+    map[n->groups.v[g].out[k]] = ng.out[k];
+  }
+}
+
+i64 nest_split_reduction(nest *n, u32 stage, i64 splits, i64 rows) {
+  nest_stage *st = &n->stages.v[stage];
+  u32 root = splittable(n, st, &rows);
+  cut x;
+  if (root == NEST_NONE || !choose_cut(n, st, root, splits, rows, &x)) return 0;
+  size_t old_nodes = n->nodes.n, old_groups = n->groups.n;
+  cloner c = {n, hs_alloc(old_nodes * sizeof *c.map)};
+  for (size_t k = 0; k < old_nodes; k++) c.map[k] = NEST_NONE;
+  for (u32 g = 0; g < old_groups; g++)
+    if (n->groups.v[g].merged_into == root) split_group(n, g, &x, c.map);
   // The finishing stage: the old one, with its reductions over scratch.
   nest_stage fin = {.nloops = st->nloops};
   memcpy(fin.loops, st->loops, sizeof fin.loops);
-  i64 points = 1;
-  const nest_expr *lin = nest_const(n, 0);
-  for (u32 k = 0; k < st->nloops; k++) {
-    i64 e = n->vars.v[st->loops[k]].hi + 1;
-    lin = nest_add(n, nest_mul(n, lin, e), nest_of_var(n, st->loops[k], 1));
-    points *= e;
-  }
-  cloner c = {n, NULL, 0};
-  size_t old_nodes = n->nodes.n, old_groups = n->groups.n;
-  c.map = hs_alloc(old_nodes * sizeof *c.map);
-  for (size_t k = 0; k < old_nodes; k++) c.map[k] = NEST_NONE;
-  HS_VEC(nest_store) partial = {0};
-  for (size_t g = 0; g < old_groups; g++) {
-    if (n->groups.v[g].merged_into != root) continue;
-    nest_group *gr = &n->groups.v[g];
-    gr->seg = s;
-    gr->seg_size = size;
-    nest_group ng = *gr;
-    u32 gid = (u32)n->groups.n;
-    ng.seg = ng.cond = NEST_NONE;
-    ng.nloops = 1;
-    ng.loops[0] = s2;
-    ng.mask = 1ull << n->vars.v[s2].loop;
-    ng.merged_into = gid;
-    ng.in = hs_arena_zalloc(n->a, 3 * ng.nacc * sizeof(u32));
-    ng.out = ng.in + ng.nacc;
-    u32 *resumed = ng.in + 2 * ng.nacc;  // the initial values of the partial results
-    for (u32 k = 0; k < ng.nacc; k++) {
-      hlo_dtype t = n->nodes.v[ng.acc[k]].dtype;
-      nest_buf b = {.dtype = t,
-                    .elements = splits * points,
-                    .arg = NEST_BUF_SCRATCH,
-                    .offset = n->scratch_bytes};
-      n->scratch_bytes += (b.elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
-      hs_vec_push(&n->bufs, b);
-      u32 buf = (u32)n->bufs.n - 1;
-      const nest_expr *at = nest_add(n, nest_mul(n, part, points), lin);
-      hs_vec_push(&partial, ((nest_store){buf, at, n->groups.v[g].out[k]}));
-      if (passes > 1) {
-        u32 so_far = nest_node_add(
-            n, &(nest_node){.kind = NEST_LOAD, .dtype = t, .e = at, .buf = buf, .guard = begun});
-        resumed[k] = nest_select(n, t, begun, so_far, start_of(n, &n->groups.v[g], k));
-      }
-      ng.in[k] = nest_node_add(n, &(nest_node){.kind = NEST_LOAD,
-                                               .dtype = t,
-                                               .e = nest_add(n, nest_of_var(n, s2, points), lin),
-                                               .buf = buf,
-                                               .guard = NEST_NONE});
-    }
-    if (passes > 1) n->groups.v[g].init = resumed, n->groups.v[g].resumes = true;
-    hs_vec_push(&n->groups, ng);
-    for (u32 k = 0; k < ng.nacc; k++) {
-      u32 o = nest_node_add(
-          n, &(nest_node){
-                 .kind = NEST_REDUCE, .dtype = n->nodes.v[ng.acc[k]].dtype, .group = gid, .k = k});
-      ng.out[k] = o;
-      c.map[n->groups.v[g].out[k]] = o;
-    }
-  }
-  st = &n->stages.v[stage];
   for (size_t k = 0; k < st->stores.n; k++) {
-    nest_store x = st->stores.v[k];
-    x.node = clone(&c, x.node);
-    hs_vec_push(&fin.stores, x);
+    nest_store y = st->stores.v[k];
+    y.node = clone(&c, y.node);
+    hs_vec_push(&fin.stores, y);
   }
   hs_free(c.map);
   hs_vec_free(&st->stores);
-  st->stores.v = partial.v, st->stores.n = partial.n, st->stores.cap = partial.cap;
+  st->stores.v = x.stores.v, st->stores.n = x.stores.n, st->stores.cap = x.stores.cap;
   memmove(st->loops + 1, st->loops, st->nloops * sizeof *st->loops);
-  st->loops[0] = s;
+  st->loops[0] = x.s;
   st->is_split = true;
   st->nloops++;
   hs_vec_push(&n->finish, fin);
   for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
-  return passes;
+  return x.passes;
 }
