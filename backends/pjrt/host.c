@@ -222,20 +222,25 @@ static char *get_line(wire_reader *r) {
   return hs_format("%.*s", (int)s.n, s.p);
 }
 
-static hs_status open_plugin(pjrt_host *h) {
-  hs_buf q = {0};
-  char threads[16];
-  snprintf(threads, sizeof threads, "%u", h->config.threads);
-  const char *given = getenv("XLA_FLAGS");
+// XLA_FLAGS of the worker: those of the environment and ours; NULL where there are none of ours.
+// Freed by the caller.
+static char *worker_flags(const pjrt_host *h) {
+  const char *given = getenv("XLA_FLAGS"), *own = h->config.flags;
   // a plug-in is told the number of devices when its client is made, jaxlib only by a flag
   char *count = h->config.child && h->config.devices > 1
                     ? hs_format("--xla_force_host_platform_device_count=%u", h->config.devices)
                     : NULL;
-  char *flags = h->config.flags || count
-                    ? hs_format("%s %s %s", given ? given : "",
-                                h->config.flags ? h->config.flags : "", count ? count : "")
+  char *flags = own || count
+                    ? hs_format("%s %s %s", given ? given : "", own ? own : "", count ? count : "")
                     : NULL;
   hs_free(count);
+  return flags;
+}
+
+// The environment that the worker sets before it opens the plug-in: a count, and names and values.
+static void put_environment(hs_buf *q, const pjrt_host *h) {
+  char threads[16], *flags = worker_flags(h);
+  snprintf(threads, sizeof threads, "%u", h->config.threads);
   const struct {
     const char *name, *value;
     bool wanted;
@@ -245,25 +250,40 @@ static hs_status open_plugin(pjrt_host *h) {
       {"TF_CPP_VMODULE", "hlo_pass_pipeline=2,cpu_compiler=1,gpu_compiler=1", h->config.trace},
       {"TF_CPP_MIN_LOG_LEVEL", "0", h->config.trace && h->config.child},
       {"XLA_FLAGS", flags, flags != NULL}};
-  u32 n_env = 0;
-  for (size_t k = 0; k < HS_COUNT(env); k++) n_env += env[k].wanted;
-  pjrt_entry entry = {0};
-  hs_status known = h->config.child ? HS_GOOD : pjrt_entry_read(h->config.path, &entry);
-  if (!hs_ok(known)) {
-    hs_free(flags);
-    return known;
-  }
-  wire_put_str(&q, entry.library);
-  wire_put_u32(&q, n_env);
+  u32 wanted = 0;
+  for (size_t k = 0; k < HS_COUNT(env); k++) wanted += env[k].wanted;
+  wire_put_u32(q, wanted);
   for (size_t k = 0; k < HS_COUNT(env); k++) {
     if (!env[k].wanted) continue;
-    wire_put_str(&q, env[k].name);
-    wire_put_str(&q, env[k].value);
+    wire_put_str(q, env[k].name);
+    wire_put_str(q, env[k].value);
   }
+  hs_free(flags);
+}
+
+// What the worker says of the plug-in that it has opened; false: less than that.
+static bool read_about(pjrt_about *about, const void *reply, size_t n) {
+  wire_reader r = {reply, n, false};
+  pjrt_about_free(about);
+  about->major = (int)wire_get_u32(&r);
+  about->minor = (int)wire_get_u32(&r);
+  about->functions = wire_get_u32(&r);
+  get_text(&r, about->stablehlo);
+  get_text(&r, about->stablehlo_minimum);
+  about->attributes = get_line(&r);
+  about->extensions = get_line(&r);
+  return !r.bad;
+}
+
+static hs_status open_plugin(pjrt_host *h) {
+  hs_buf q = {0};
+  pjrt_entry entry = {0};
+  if (!h->config.child) HS_TRY(pjrt_entry_read(h->config.path, &entry));
+  wire_put_str(&q, entry.library);
+  put_environment(&q, h);
   wire_put_u32(&q, entry.noptions);
   wire_put(&q, entry.options.p, entry.options.n);
   pjrt_entry_free(&entry);
-  hs_free(flags);
   if (h->log_fd < 0) {
     h->log_fd = memfd_create("hlosh plug-in log", MFD_CLOEXEC);
     if (h->log_fd >= 0) fcntl(h->log_fd, F_SETFL, O_APPEND);
@@ -279,23 +299,12 @@ static hs_status open_plugin(pjrt_host *h) {
   hs_status s = pjrt_host_call(h, step, WORKER_REQ_PJRT_OPEN, &q, &h->log_fd, h->log_fd >= 0,
                                OPEN_S, &reply, &n);
   hs_buf_free(&q);
+  if (hs_ok(s) && !read_about(&h->about, reply, n))
+    s = hs_fail(HS_E_WORKER, "the answer to %s is cut short", step);
+  hs_free(reply);
   if (!hs_ok(s)) {
     worker_kill(h->w);  // a plug-in that is only partly open is of no use
     return s;
-  }
-  wire_reader r = {reply, n, false};
-  pjrt_about_free(&h->about);
-  h->about.major = (int)wire_get_u32(&r);
-  h->about.minor = (int)wire_get_u32(&r);
-  h->about.functions = wire_get_u32(&r);
-  get_text(&r, h->about.stablehlo);
-  get_text(&r, h->about.stablehlo_minimum);
-  h->about.attributes = get_line(&r);
-  h->about.extensions = get_line(&r);
-  hs_free(reply);
-  if (r.bad) {
-    worker_kill(h->w);
-    return hs_fail(HS_E_WORKER, "the answer to %s is cut short", step);
   }
   h->generation = worker_generation(h->w);
   return HS_GOOD;
