@@ -328,7 +328,8 @@ hs_status cmd_dump(repl_cmd *c) {
         hs_fail(HS_E_UNSUPPORTED, "the backend %s has no compiler output", x->be->name), "%s", who);
   hs_buf b = {0};
   hs_status s = x->be->dump(x->exe, what, &b);
-  if (!hs_ok(s) && s.err->code == HS_E_USAGE && who == of_gpu) s = hs_with_note(s, "%s", who);
+  if (!hs_ok(s) && s.err->code == HS_E_USAGE && !s.err->note && who == of_gpu)
+    s = hs_with_note(s, "%s", who);
   if (hs_ok(s) && repl_flag(c, "-o"))
     s = hs_write_file(repl_flag(c, "-o"), b.p ? b.p : "", b.n, false);
   else if (hs_ok(s)) hs_buf_put(&c->out->text, b.p ? b.p : "", b.n);
