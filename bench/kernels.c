@@ -312,7 +312,7 @@ static hs_status run_case(hlo_ctx *ctx, const bench_case *c, const options *o) {
   const hlo_instr *i = m->entry->root;
   cpu_rt rt;
   cpu_par_begin(o->threads);
-  HS_TRY(cpu_rt_make(i, &rt));
+  HS_TRY(cpu_rt_make(i, 0, &rt));
   arrays a = {0};
   for (u32 k = 0; k <= i->noperands; k++) {
     const hlo_shape *s = k < i->noperands ? hlo_operand(i, k)->shape : i->shape;

@@ -220,6 +220,12 @@ static void assign_block(assign *a, cpu_block *b) {
       hs_vec_push(&a->p->slots, sc);
       s->scratch_slot = (u32)a->p->slots.n - 1;
     }
+    if (s->rt.kept_bytes && !a->p->away) {
+      cpu_slot kept = {.bytes = (size_t)s->rt.kept_bytes, .kind = CPU_CONST, .index = CPU_NONE};
+      hs_vec_push(&a->p->slots, kept);
+      s->kept_slot = (u32)a->p->slots.n;
+      a->p->kept_bytes += kept.bytes;
+    }
   }
 }
 

@@ -120,6 +120,7 @@ struct cpu_step {
   u32 kernel_index;  // row in the kernel table, CPU_NONE for control flow
   u32 scratch_slot;
   size_t scratch_bytes;
+  u32 kept_slot;       // RT: what its kernel keeps of constants, in memory of its own; + 1, 0: none
   cpu_region *region;  // the function that does the same; NULL: there is none
 };
 
@@ -175,7 +176,7 @@ typedef struct cpu_program {
   // some loop exchanges buffers: pointers are looked up at every step
   bool swaps;
   emit_unit *unit;
-  size_t temp_bytes, arg_bytes, out_bytes, alias_bytes, temp_live_bytes;
+  size_t temp_bytes, arg_bytes, out_bytes, alias_bytes, temp_live_bytes, kept_bytes;
   // execution
   void *area[3];
   size_t area_bytes[3];   // temporaries, arguments, results: of all devices

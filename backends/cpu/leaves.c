@@ -57,6 +57,13 @@ void cpu_constant_leaves(cpu_lowering *l, const hlo_shape *shape, const hlo_lite
   *(*out)++ = v;
 }
 
+u32 cpu_constants_of(const cpu_lowering *l, const cpu_step *s) {
+  u32 which = 0;
+  for (u32 k = 0; k < HS_MIN(s->nin, 32u); k++)
+    if (l->p->values.v[s->vals[k]].kind == CPU_CONST) which |= 1u << k;
+  return which;
+}
+
 // ---- instructions that move no data -------------------------------------------------------------
 
 // Whether the result is a tuple of the operands: a tuple, or a marker over several values.

@@ -22,6 +22,7 @@ static void name_steps(const cpu_block *b, prof_memory *out, const char **scratc
     const cpu_step *s = &b->steps.v[k];
     out->steps[s->pos].instr = s->instr->name;
     if (s->scratch_slot != CPU_NONE) scratch[s->scratch_slot] = s->instr->name;
+    if (s->kept_slot) scratch[s->kept_slot - 1] = s->instr->name;
     for (u32 j = 0; j < s->nblocks; j++) name_steps(&s->blocks[j], out, scratch);
   }
   for (size_t k = 0; k < b->moves.n; k++)
@@ -64,7 +65,7 @@ void cpu_plan_of(const cpu_program *p, prof_memory *out) {
                        .live_bytes = (i64)p->temp_live_bytes,
                        .mapped_bytes =
                            (i64)(cpu_mapped_bytes(p->arg_bytes) + cpu_mapped_bytes(p->out_bytes) +
-                                 cpu_mapped_bytes(p->temp_bytes)),
+                                 cpu_mapped_bytes(p->temp_bytes) + p->kept_bytes),
                        .resident_bytes = cpu_resident_bytes(p)};
   out->steps = HS_NEW_ARRAY(&out->arena, prof_memory_step, out->nsteps + 1);
   out->buffers = HS_NEW_ARRAY(&out->arena, prof_buffer, out->nbuffers + 1);

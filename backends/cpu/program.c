@@ -202,7 +202,7 @@ static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s)
   }
   if (rt) {
     s->kind = CPU_STEP_RT;
-    HS_TRY(cpu_rt_make(i, &s->rt));
+    HS_TRY(cpu_rt_make(i, cpu_constants_of(l, s), &s->rt));
     s->scratch_bytes = (size_t)s->rt.scratch_bytes;
 #if HAVE_LLVM
     cpu_lanes *inner = s->rt.compiled;
@@ -228,6 +228,10 @@ static hs_status lower_inlined(cpu_lowering *l, const hlo_instr *i, const hlo_co
 static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *out,
                              u32 nout) {
   cpu_step s = {.instr = i, .kernel_index = CPU_NONE, .scratch_slot = CPU_NONE, .pred = CPU_NONE};
+  s.nin = operand_leaves(l, i, 0, NULL);
+  s.nvals = s.nin + nout;
+  s.vals = HS_NEW_ARRAY(&l->p->arena, u32, s.nvals + 1);
+  operand_leaves(l, i, 0, s.vals);
   if (i->opcode == HLO_FUSION) {
     bool apart = l->heavy[hlo_fusion_comp(i)->id];
     if (!apart) HS_TRY(l->maker ? add_made(l, i, &s) : add_kernel(l, i, &s.kernel));
@@ -236,10 +240,6 @@ static hs_status lower_plain(cpu_lowering *l, const hlo_instr *i, cpu_block *b, 
     s.scratch_bytes = (size_t)s.kernel->scratch_bytes;
   } else HS_TRY(choose_kernel(l, i, &s));
   s.pos = cpu_new_pos(l);
-  s.nin = operand_leaves(l, i, 0, NULL);
-  s.nvals = s.nin + nout;
-  s.vals = HS_NEW_ARRAY(&l->p->arena, u32, s.nvals + 1);
-  operand_leaves(l, i, 0, s.vals);
   for (u32 k = 0; k < s.nin; k++) cpu_use_value(l, s.vals[k], s.pos);
   for (u32 k = 0; k < nout; k++)
     out[k] = s.vals[s.nin + k] = cpu_new_value(l, CPU_TEMP, hlo_shape_leaf(i->shape, k), s.pos, k);

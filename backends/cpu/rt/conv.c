@@ -274,8 +274,11 @@ static void pack_filter(const conv *c, wide w, void *to, const char *from) {
 }
 
 // In the wide type, by products of patches or by plain loops.
-static hs_status run_wide(const conv *c, void *const *bufs, char *scratch) {
+static hs_status run_wide(conv *c, void *const *bufs, char *scratch) {
   wide w = wide_type(c);
+  bool fill;
+  HS_TRY(cpu_kept_open(&c->kept, &fill));
+  char *filter = (c->fixed_rhs ? c->kept.at : scratch) + c->at_w;
   const void *l = bufs[0];
   void *o = bufs[2];
   if (c->at_l >= 0) {
@@ -283,13 +286,16 @@ static hs_status run_wide(const conv *c, void *const *bufs, char *scratch) {
     l = scratch + c->at_l;
   }
   if (c->at_o >= 0) o = scratch + c->at_o;
-  i64 packed = c->nr * wide_size[w];
-  pack_filter(c, w, scratch + c->at_w, bufs[1]);
-  memset(scratch + c->at_w + packed, 0, (size_t)(c->filter_bytes - packed));
+  if (fill || !c->fixed_rhs) {
+    i64 packed = c->nr * wide_size[w];
+    pack_filter(c, w, filter, bufs[1]);
+    memset(filter + packed, 0, (size_t)(c->filter_bytes - packed));
+    c->kept.filled = c->fixed_rhs;
+  }
   if (c->patches) {
-    HS_TRY(cpu_conv_patches_run(c, l, scratch + c->at_w, o));
+    HS_TRY(cpu_conv_patches_run(c, l, filter, o));
   } else {
-    plain_job j = {c, l, scratch + c->at_w, o};
+    plain_job j = {c, l, filter, o};
     static cpu_par_fn *const fn[] = {plain_f32, plain_f64, plain_u64, plain_c128};
     if (c->no) cpu_par_for(fn[w], &j, c->N * (c->ns ? c->out[0] : 1));
   }
@@ -302,12 +308,13 @@ static hs_status run_wide(const conv *c, void *const *bufs, char *scratch) {
 static void free_conv(void *state) {
   conv *c = state;
   cpu_conv_dnnl_free(c->dnnl);
+  cpu_kept_free(&c->kept);
   cpu_conv_patches_free(c->patches);
   hs_free(c);
 }
 
 static hs_status run_conv(void *state, void *const *bufs, void *scratch) {
-  const conv *c = state;
+  conv *c = state;
   return c->dnnl ? cpu_conv_dnnl_run(c, bufs, scratch) : run_wide(c, bufs, scratch);
 }
 
@@ -333,6 +340,7 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
   conv *c = hs_calloc(1, sizeof *c);
   describe(c, i);
   c->mode = pick_mode(c);
+  c->fixed_rhs = (out->fixed & 2) && c->nr;
   wide w = wide_type(c);
   *out = (cpu_rt){.kind = "convolution", .state = c, .run = run_conv, .release = free_conv};
   bool made = c->mode != CONV_PLAIN && w == W_F32 && cpu_conv_dnnl_prepare(c, &out->scratch_bytes);
@@ -342,6 +350,7 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
   }
   if (made) {
     out->kind = names[c->mode];
+    out->kept_bytes = c->kept.bytes;
     return HS_GOOD;
   }
   c->mode = CONV_PLAIN;
@@ -358,8 +367,12 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
     c->at_o = at;
     at += cpu_align(c->no * wide_size[w]);
   }
-  c->at_w = at;
-  at += cpu_align(c->filter_bytes);
+  if (c->fixed_rhs) c->at_w = cpu_keep(&c->kept, c->filter_bytes);
+  else {
+    c->at_w = at;
+    at += cpu_align(c->filter_bytes);
+  }
   out->scratch_bytes = at;
+  out->kept_bytes = c->kept.bytes;
   return HS_GOOD;
 }

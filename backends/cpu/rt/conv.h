@@ -33,6 +33,10 @@ typedef struct conv {
   // CONV_IN_RESULT: in the memory of the result, which is written later
   i64 at_l, at_r, at_o, at_w;
   i64 filter_bytes;  // of the packed filter
+  // The rhs is the same in every run: what is made of it is kept. kept_rhs: it is read widened or
+  // mirrored by more than its reorders, so that this is kept, too, and at_r and at_w are there.
+  bool fixed_rhs, kept_rhs;
+  cpu_kept kept;
   // at most one of these; else plain loops compute it
   conv_dnnl *dnnl;
   conv_patches *patches;
@@ -45,7 +49,7 @@ void cpu_conv_narrow(void *to, const float *from, hlo_dtype, i64 n);
 // Prepares oneDNN for a convolution of floats of at most 32 bits in c->mode: fills c->dnnl and the
 // scratch offsets. False, with c as it was, when it has no fast primitive or is not built in.
 bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes);
-hs_status cpu_conv_dnnl_run(const conv *, void *const *bufs, char *scratch);
+hs_status cpu_conv_dnnl_run(conv *, void *const *bufs, char *scratch);
 void cpu_conv_dnnl_free(conv_dnnl *);  // NULL is fine
 
 // Prepares products of patches and filter, both of the given type: fills c->patches and the rows

@@ -10,7 +10,8 @@
 // them, each in one thread: the result does not depend on the number of threads, and no barrier of
 // OpenMP's waits for a core that another process has. What cannot be split and is large is left to
 // oneDNN's own threads. The operand that is not cut is the same for all pieces: where they want it
-// in one order it is reordered once, before they run.
+// in one order it is reordered once, before they run. A filter that is the same in every run is
+// reordered in the first one, and kept.
 #include "backends/cpu/rt/conv.h"
 
 #if HAVE_DNNL
@@ -29,13 +30,15 @@ typedef struct piece {
   dnnl_memory_t user[3], own[3], scratch;
   dnnl_stream_t stream;
   i64 at[3];      // of the piece in lhs, rhs and result; bytes
-  i64 own_at[3];  // scratch
+  i64 own_at[3];  // in scratch, or in what is kept
 } piece;
 
 struct conv_dnnl {
   u32 n;
   bool openmp;
   int common;      // src, weights or dst: the operand that is not cut into pieces
+  int fixed;       // the one that is reordered in the first run only; -1: none
+  i64 kept;        // bytes of its reordered copies
   size_t element;  // bytes
   piece v[MOST_PIECES];
 };
@@ -258,7 +261,7 @@ static const piece *lender_of(const conv_dnnl *d, int k, const dnnl_memory_desc_
 }
 
 // The piece after those of `all`. like: one of the same extents whose primitives to use, or NULL.
-static bool make_piece(const conv *c, dnnl_data_type_t t, const conv_dnnl *all, const piece *like,
+static bool make_piece(const conv *c, dnnl_data_type_t t, conv_dnnl *all, const piece *like,
                        piece *p, i64 *scratch) {
   static const dnnl_query_t query[3][3] = {
       {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
@@ -278,9 +281,10 @@ static bool make_piece(const conv *c, dnnl_data_type_t t, const conv_dnnl *all, 
     if (!ok || dnnl_memory_desc_equal(want, &d.m[k])) continue;
     const piece *lender = k == all->common ? lender_of(all, k, want) : NULL;
     ok = !dnnl_memory_create(&p->own[k], want, e, DNNL_MEMORY_NONE);
-    p->own_at[k] = lender ? lender->own_at[k] : *scratch;
+    i64 *end = k == all->fixed ? &all->kept : scratch;
+    p->own_at[k] = lender ? lender->own_at[k] : *end;
     if (lender) continue;
-    *scratch += cpu_align((i64)dnnl_memory_desc_get_size(want));
+    *end += cpu_align((i64)dnnl_memory_desc_get_size(want));
     if (like) p->re[k] = like->re[k];
     else
       ok = ok && (k == result_index(c) ? reorder(want, &d.m[k], &p->re[k])
@@ -327,6 +331,7 @@ static conv_dnnl *make_pieces(const conv *c, dnnl_data_type_t t, i64 *scratch) {
   u32 n = split(c, &by_features), made = 0;
   d->openmp = n == 1 && work_of(c) >= OPENMP_WORK;
   d->common = place_of(c, by_features ? 0 : 1);
+  d->fixed = c->fixed_rhs ? place_of(c, 1) : -1;
   d->element = dnnl_data_type_size(t);
   i64 extent = by_features ? c->OC : c->N, grain = by_features && c->OC % 16 == 0 ? 16 : 1,
       e = (i64)d->element;
@@ -353,12 +358,33 @@ static conv_dnnl *make_pieces(const conv *c, dnnl_data_type_t t, i64 *scratch) {
   return NULL;
 }
 
-// Whether the rhs is read only by reorders that are done before any piece runs.
+// Whether the rhs is read by nothing but reorders.
 static bool rhs_is_copied(const conv *c) {
   const conv_dnnl *d = c->dnnl;
-  bool all = role[c->mode][d->common] == 1;
-  for (u32 k = 0; k < d->n; k++) all &= d->v[k].own[d->common] != NULL;
+  bool all = true;
+  for (u32 k = 0; k < d->n; k++) all &= d->v[k].own[place_of(c, 1)] != NULL;
   return all;
+}
+
+// Where the rhs lies widened and mirrored, where it has to be; what comes last of that is kept when
+// it is read in every run.
+static void place_rhs(conv *c, hlo_dtype t, i64 *scratch) {
+  const i64 bytes = c->nr * (i64)c->dnnl->element;
+  const bool copied = rhs_is_copied(c), first = copied && role[c->mode][c->dnnl->common] == 1,
+             widened = c->tr != t, mirrored = needs_mirror(c);
+  cpu_keep(&c->kept, c->dnnl->kept);
+  c->kept_rhs = c->fixed_rhs && !copied && (widened || mirrored);
+  if (widened) {
+    c->at_r = c->kept_rhs && !mirrored ? cpu_keep(&c->kept, bytes) : *scratch;
+    if (!c->kept_rhs || mirrored) *scratch += cpu_align(bytes);
+  }
+  if (!mirrored) return;
+  if (c->kept_rhs) c->at_w = cpu_keep(&c->kept, bytes);
+  else if (first && c->no >= c->nr) c->at_w = CONV_IN_RESULT;
+  else {
+    c->at_w = *scratch;
+    *scratch += cpu_align(bytes);
+  }
 }
 
 bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
@@ -367,18 +393,15 @@ bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
     hlo_dtype t = narrow ? HLO_BF16 : HLO_F32;
     i64 at = 0, e = (i64)hlo_dtype_storage(t);
     conv x = *c;
-    i64 *offsets[] = {&x.at_l, &x.at_r, &x.at_o}, n[] = {x.nl, x.nr, x.no};
-    bool used[] = {x.tl != t, x.tr != t, x.to != t};
-    for (int k = 0; k < 3; k++) {
+    i64 *offsets[] = {&x.at_l, &x.at_o}, n[] = {x.nl, x.no};
+    bool used[] = {x.tl != t, x.to != t};
+    for (int k = 0; k < 2; k++) {
       *offsets[k] = used[k] ? at : -1;
       if (used[k]) at += cpu_align(n[k] * e);
     }
     x.dnnl = make_pieces(&x, narrow ? dnnl_bf16 : dnnl_f32, &at);
     if (!x.dnnl) continue;
-    if (needs_mirror(c)) {
-      x.at_w = rhs_is_copied(&x) && x.no >= x.nr ? CONV_IN_RESULT : at;
-      if (x.at_w == at) at += cpu_align(x.nr * e);
-    }
+    place_rhs(&x, t, &at);
     *c = x;
     *scratch_bytes = at;
     return true;
@@ -392,6 +415,7 @@ typedef struct job {
   const conv *c;
   char *p[3];  // lhs, rhs, result
   char *scratch;
+  bool fill;           // what is kept
   _Atomic int status;  // of oneDNN; the first that is not 0
 } job;
 
@@ -410,7 +434,8 @@ static void set_memories(const job *j, const piece *p) {
   for (int k = 0; k < 3; k++) {
     int r = role[j->c->mode][k];
     dnnl_memory_set_data_handle(p->user[k], j->p[r] + p->at[r]);
-    if (p->own[k]) dnnl_memory_set_data_handle(p->own[k], j->scratch + p->own_at[k]);
+    char *own = k == j->c->dnnl->fixed ? j->c->kept.at : j->scratch;
+    if (p->own[k]) dnnl_memory_set_data_handle(p->own[k], own + p->own_at[k]);
   }
 }
 
@@ -428,7 +453,7 @@ static void run_piece(void *ctx, i64 index, u32 thread) {
   set_memories(j, p);
   for (int k = 0; k < 3; k++) {
     args[k] = (dnnl_exec_arg_t){arg[c->mode][k], p->own[k] ? p->own[k] : p->user[k]};
-    bool done = k == result || k == c->dnnl->common;
+    bool done = k == result || k == c->dnnl->common || (k == c->dnnl->fixed && !j->fill);
     if (p->re[k] && !done && !st) st = convert(p, k, false);
   }
   if (!st) st = execute(p, p->prim, args, 4);
@@ -436,24 +461,29 @@ static void run_piece(void *ctx, i64 index, u32 thread) {
   if (st) j->status = (int)st;
 }
 
-hs_status cpu_conv_dnnl_run(const conv *c, void *const *bufs, char *scratch) {
+hs_status cpu_conv_dnnl_run(conv *c, void *const *bufs, char *scratch) {
   const conv_dnnl *d = c->dnnl;
   const i64 at[3] = {c->at_l, c->at_r, c->at_o}, n[3] = {c->nl, c->nr, c->no};
   const hlo_dtype t[3] = {c->tl, c->tr, c->to};
   job j = {.c = c, .scratch = scratch};
+  HS_TRY(cpu_kept_open(&c->kept, &j.fill));
+  const bool read_rhs = j.fill || !c->kept.bytes;
   for (int k = 0; k < 3; k++) {
-    j.p[k] = at[k] < 0 ? bufs[k] : scratch + at[k];
-    if (at[k] >= 0 && k < 2) cpu_conv_widen((float *)(void *)j.p[k], bufs[k], t[k], n[k]);
+    char *base = k == 1 && c->kept_rhs && c->at_w == -1 ? c->kept.at : scratch;
+    j.p[k] = at[k] < 0 ? bufs[k] : base + at[k];
+    if (at[k] >= 0 && (k == 0 || (k == 1 && read_rhs)))
+      cpu_conv_widen((float *)(void *)j.p[k], bufs[k], t[k], n[k]);
   }
   if (c->at_w != -1) {
-    char *mirrored = c->at_w == CONV_IN_RESULT ? j.p[2] : scratch + c->at_w;
-    mirror(c, mirrored, j.p[1], d->element);
+    char *base = c->kept_rhs ? c->kept.at : scratch,
+         *mirrored = c->at_w == CONV_IN_RESULT ? j.p[2] : base + c->at_w;
+    if (read_rhs) mirror(c, mirrored, j.p[1], d->element);
     j.p[1] = mirrored;
   }
   if (d->openmp) cpu_par_hand_over(true);
   for (u32 k = 0; k < d->n; k++) {
     const piece *p = &d->v[k];
-    if (!p->re[d->common]) continue;
+    if (!p->re[d->common] || (d->common == d->fixed && !j.fill)) continue;
     set_memories(&j, p);
     dnnl_status_t st = convert(p, d->common, false);
     if (st) j.status = (int)st;
@@ -461,6 +491,7 @@ hs_status cpu_conv_dnnl_run(const conv *c, void *const *bufs, char *scratch) {
   if (d->openmp) run_piece(&j, 0, 0);
   else cpu_par_for(run_piece, &j, d->n);
   if (d->openmp) cpu_par_hand_over(false);
+  c->kept.filled |= j.fill && j.status == 0;
   if (c->at_o >= 0) cpu_conv_narrow(bufs[2], (const float *)(const void *)j.p[2], t[2], n[2]);
   return j.status == 0 ? HS_GOOD
                        : hs_fail(HS_E_RUN, "oneDNN convolution failed with status %d", j.status);

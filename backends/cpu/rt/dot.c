@@ -164,6 +164,7 @@ static void plain_gemm(const dot *d, const void *a, const void *b, void *c) {
 static void free_dot(void *state) {
   dot *d = state;
   cpu_dot_dnnl_free(d->dnnl);
+  cpu_kept_free(&d->kept);
   hs_free(d->tiles);
   hs_free(d);
 }
@@ -177,19 +178,27 @@ static void fill_zero(hlo_dtype t, void *c, i64 count) {
 }
 
 static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
-  const dot *d = state;
+  dot *d = state;
   char *s = scratch;
   void *a = bufs[d->swapped], *b = bufs[!d->swapped], *c = bufs[2];
+  bool fill;
   if (d->K == 0) fill_zero(d->tc, c, d->B * d->M * d->N);
   if (d->B * d->M * d->N * d->K == 0) return HS_GOOD;
+  HS_TRY(cpu_kept_open(&d->kept, &fill));
   if (d->pack_a) {
-    cpu_dot_pack(s + d->at_a, a, d->ta, d->operand_type, d->ra, d->da, d->sa, false);
-    a = s + d->at_a;
+    char *to = (d->keep_a ? d->kept.at : s) + d->at_a;
+    if (fill || !(d->keep_a || d->panels_a))
+      cpu_dot_pack(to, a, d->ta, d->operand_type, d->ra, d->da, d->sa, false);
+    a = to;
   }
   if (d->pack_b) {
-    cpu_dot_pack(s + d->at_b, b, d->tb, d->operand_type, d->rb, d->db, d->sb, false);
-    b = s + d->at_b;
+    char *to = (d->keep_b ? d->kept.at : s) + d->at_b;
+    if (fill || !(d->keep_b || d->panels_b))
+      cpu_dot_pack(to, b, d->tb, d->operand_type, d->rb, d->db, d->sb, false);
+    b = to;
   }
+  if (fill && d->tiles) cpu_dot_tiles_fill(d, a, b);
+  d->kept.filled |= fill;
   if (d->pack_c) c = s + d->at_c;
   if (d->rows) cpu_dot_rows(d, a, b, c, s + d->at_parts);
   else if (d->tiles) HS_TRY(cpu_dot_tiles_run(d, a, b, c));
@@ -349,6 +358,7 @@ static void transpose(dot *d) {
   d->c = (dot_side){.r = d->c.c, .c = d->c.r};
   EXCHANGE(u32, d->ra, d->rb);
   EXCHANGE(bool, d->pack_a, d->pack_b);
+  EXCHANGE(bool, d->fixed_a, d->fixed_b);
   EXCHANGE(hlo_dtype, d->ta, d->tb);
   EXCHANGE(i64, d->M, d->N);
   d->swapped = !d->swapped;
@@ -444,21 +454,27 @@ void cpu_dot_read(const hlo_instr *i, dot *d) {
   arrange(d, i);
 }
 
+// Where so many bytes lie: in what is kept, or behind the *scratch bytes before them.
+static i64 place(dot *d, bool keep, i64 bytes, i64 *scratch) {
+  i64 at = *scratch;
+  if (keep) return cpu_keep(&d->kept, bytes);
+  *scratch += cpu_align(bytes);
+  return at;
+}
+
 hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   dot *d = hs_calloc(1, sizeof *d);
   cpu_dot_read(i, d);
+  d->fixed_a = out->fixed & 1;
+  d->fixed_b = out->fixed & 2;
   *out = (cpu_rt){.kind = "dot", .state = d, .run = run_dot, .release = free_dot};
   choose(d, out);
   cpu_dot_pack_strides(d);
   i64 e = (i64)cpu_dot_compute_size(d->operand_type), at = 0;
-  if (d->pack_a) {
-    d->at_a = at;
-    at += cpu_align(d->B * d->M * d->K * e);
-  }
-  if (d->pack_b) {
-    d->at_b = at;
-    at += cpu_align(d->B * d->K * d->N * e);
-  }
+  d->keep_a = d->pack_a && d->fixed_a && !d->panels_a;
+  d->keep_b = d->pack_b && d->fixed_b && !d->panels_b;
+  if (d->pack_a) d->at_a = place(d, d->keep_a, d->B * d->M * d->K * e, &at);
+  if (d->pack_b) d->at_b = place(d, d->keep_b, d->B * d->K * d->N * e, &at);
   if (d->pack_c) {
     d->at_c = at;
     at += cpu_align(d->B * d->M * d->N * (i64)cpu_dot_compute_size(d->sum_type));
@@ -468,5 +484,6 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
     at += cpu_align(cpu_dot_rows_prepare(d));
   }
   out->scratch_bytes = at;
+  out->kept_bytes = d->kept.bytes;
   return HS_GOOD;
 }

@@ -54,8 +54,13 @@ typedef struct dot {
   u32 groups[3], free_b;        // how many dims are batch, rows and k of A; columns of B
   bool add;                     // to what C holds; by cpu_dot_tiles only, where rows of C are dense
   bool pack_a, pack_b, pack_c;  // through scratch, in their compute type
-  bool turned_a, turned_b;      // packed with rows, or k, last
-  i64 at_a, at_b, at_c;         // scratch offsets
+  bool fixed_a, fixed_b;        // the same in every run: what is packed of them is kept
+  bool keep_a, keep_b;          // kept as they are packed, else in scratch
+  bool panels_a, panels_b;      // kept in panels (dot_tiles.c)
+  i64 at_panels_a, at_panels_b;
+  cpu_kept kept;
+  bool turned_a, turned_b;  // packed with rows, or k, last
+  i64 at_a, at_b, at_c;     // scratch offsets
   // the operands are exchanged: M was the larger of the two, or the result is stored by columns
   bool swapped;
   // at most one of these: cpu_dot_rows computes it; else who owns what; else plain loops
@@ -106,7 +111,10 @@ const dot_micro *cpu_dot_micro(dot_compute);
 // ---- dot_tiles.c -----------------------------------------------------------------------------
 // Cuts the product, which is not empty, into tiles: fills d->tiles, a plain allocation. False when
 // there is no kernel for its types. Operands that are set to be packed are read packed.
+// Of operands that are fixed it keeps the panels, where packing them is a part of the work that
+// counts; cpu_dot_tiles_fill packs these, in memory that d->kept has by then.
 bool cpu_dot_tiles_prepare(dot *);
+void cpu_dot_tiles_fill(const dot *, const void *a, const void *b);
 hs_status cpu_dot_tiles_run(const dot *, const void *a, const void *b, void *c);
 // A single product (B = 1), from within a chunk of a parallel loop, in the given memory of so many
 // bytes.

@@ -24,6 +24,7 @@ enum {
   TILE_COLS = 128,
   PACK = 16384,  // elements that a thread packs at a time, at least
   ENOUGH = 16,   // products to give each thread whole ones
+  KEPT = 2048,   // rows, or columns, of the other operand: with more, packing costs next to nothing
 };
 #define PRODUCT_WORK ((i64)1 << 18)  // multiplications of a chunk of products at least
 #define SERIAL_WORK ((i64)1 << 17)   // below it the caller's thread does it all
@@ -297,6 +298,7 @@ typedef struct work {
   const char *a, *b;      // the block's first elements
   i64 rows, cols, depth;  // of the block
   bool first;             // along k
+  bool left, right;       // which of the operands are packed
   char *pa, *pb, *edge;   // panels
   char *c;                // where kernels write: the result, or sums
   i64 cr;                 // its rows apart, in units
@@ -318,7 +320,7 @@ static void pack_chunk(void *ctx, i64 chunk, u32 thread) {
   const work *w = ctx;
   const dot_tiles *t = w->t;
   i64 ga = group_of(t->height, w->depth), gb = group_of(t->width, w->depth),
-      na = t->direct_a ? 0 : panels(panels(w->rows, t->height), ga);
+      na = w->left ? panels(panels(w->rows, t->height), ga) : 0;
   bool right = chunk >= na;
   i64 of = right ? t->width : t->height, group = right ? gb : ga, n = right ? w->cols : w->rows,
       units = right ? right_units(t, w->depth) : units_of(t, w->depth), two = t->complex ? 2 : 1;
@@ -345,11 +347,9 @@ static void share(const dot_tiles *t, cpu_par_fn *fn, void *ctx, i64 chunks) {
 
 static void pack_blocks(work *w) {
   const dot_tiles *t = w->t;
-  i64 na = t->direct_a ? 0 : panels(panels(w->rows, t->height), group_of(t->height, w->depth)),
-      nb = panels(panels(w->cols, t->width), group_of(t->width, w->depth));
-  if (t->direct_b && w->cols % t->width == 0) nb = 0;
-  if (t->direct_a && nb == 0) return;
-  share(t, pack_chunk, w, na + nb);
+  i64 na = w->left ? panels(panels(w->rows, t->height), group_of(t->height, w->depth)) : 0,
+      nb = w->right ? panels(panels(w->cols, t->width), group_of(t->width, w->depth)) : 0;
+  if (na + nb) share(t, pack_chunk, w, na + nb);
 }
 
 // A block of the result that is narrower than the kernel's vectors goes through memory of its own.
@@ -408,37 +408,84 @@ static void store_chunk(void *ctx, i64 row, u32 thread) {
                  x->cols / (t->complex ? 2 : 1));
 }
 
+// Where the panels of a block lie among those that are kept of an operand: of the batch-th product,
+// n of `all` rows (right: columns) from the first one, from k on. Blocks along k follow each other.
+static size_t kept_at(const dot_tiles *t, bool right, i64 batch, i64 all, i64 first, i64 n, i64 k) {
+  i64 of = right ? t->width : t->height,
+      (*units)(const dot_tiles *, i64) = right ? right_units : units_of;
+  i64 step = units(t, t->depth), rest = t->K % t->depth,
+      deep = t->K / t->depth * step + (rest ? units(t, rest) : 0),
+      lines = (batch * panels(all, of) * of + first) * deep;
+  return (size_t)(lines + panels(n, of) * of * (k / t->depth) * step) * t->unit;
+}
+
+// A block of the batch-th product, whose row m, column n and k are its first.
+static work block_of(const dot *d, const char *a, const char *b, i64 batch, i64 m, i64 n, i64 k) {
+  const dot_tiles *t = d->tiles;
+  const i64 two = t->complex ? 2 : 1;
+  i64 ba, bb, bc;
+  cpu_dot_batch(d, batch, &ba, &bb, &bc);
+  ba += m * d->a.r + k / two * d->a.c;
+  bb += n / two * d->b.c + k / two * d->b.r;
+  work w = {.d = d,
+            .t = t,
+            .a = a + (size_t)ba * hlo_dtype_storage(t->ta),
+            .b = b + (size_t)bb * hlo_dtype_storage(t->tb),
+            .rows = HS_MIN(t->rows, t->M - m),
+            .cols = HS_MIN(t->cols, t->N - n),
+            .depth = HS_MIN(t->depth, t->K - k),
+            .first = k == 0 && !d->add};
+  w.left = !t->direct_a && !d->panels_a;
+  w.right = !d->panels_b && !(t->direct_b && w.cols % t->width == 0);
+  if (d->panels_a)
+    w.pa = d->kept.at + d->at_panels_a + kept_at(t, false, batch, t->M, m, w.rows, k);
+  if (d->panels_b) w.pb = d->kept.at + d->at_panels_b + kept_at(t, true, batch, t->N, n, w.cols, k);
+  return w;
+}
+
+void cpu_dot_tiles_fill(const dot *d, const void *a, const void *b) {
+  const dot_tiles *t = d->tiles;
+  for (i64 batch = 0; batch < d->B; batch++)
+    for (i64 k = 0; k < t->K; k += t->depth) {
+      for (i64 m = 0; m < t->M && d->panels_a; m += t->rows) {
+        work w = block_of(d, a, b, batch, m, 0, k);
+        w.left = true, w.right = false;
+        pack_blocks(&w);
+      }
+      for (i64 n = 0; n < t->N && d->panels_b; n += t->cols) {
+        work w = block_of(d, a, b, batch, 0, n, k);
+        w.left = false, w.right = true;
+        pack_blocks(&w);
+      }
+    }
+}
+
 // The batch-th product, in the given memory.
 static void product(const dot *d, const char *a, const char *b, char *c, i64 batch, char *mine) {
   const dot_tiles *t = d->tiles;
-  const size_t ea = hlo_dtype_storage(t->ta), eb = hlo_dtype_storage(t->tb),
-               ec = hlo_dtype_storage(t->tc);
+  const size_t ec = hlo_dtype_storage(t->tc);
   const i64 two = t->complex ? 2 : 1;
   i64 ba, bb, bc;
   cpu_dot_batch(d, batch, &ba, &bb, &bc);
   for (i64 m = 0; m < t->M; m += t->rows)
     for (i64 n = 0; n < t->N; n += t->cols) {
-      work w = {.d = d,
-                .t = t,
-                .rows = HS_MIN(t->rows, t->M - m),
-                .cols = HS_MIN(t->cols, t->N - n),
-                .pa = mine,
-                .pb = mine + t->at_b,
-                .edge = mine + t->at_edge};
-      char *to = c + (size_t)(bc + m * d->c.r + n / two * d->c.c) * ec;
-      w.c = t->direct_c ? to : mine + t->at_c;
-      w.cr = t->direct_c ? d->c.r * two : panels(w.cols, t->width) * t->width;
+      i64 rows = HS_MIN(t->rows, t->M - m), cols = HS_MIN(t->cols, t->N - n);
+      char *to = c + (size_t)(bc + m * d->c.r + n / two * d->c.c) * ec,
+           *sums = t->direct_c ? to : mine + t->at_c;
+      i64 cr = t->direct_c ? d->c.r * two : panels(cols, t->width) * t->width;
       for (i64 k = 0; k < t->K; k += t->depth) {
-        w.first = k == 0 && !d->add;
-        w.depth = HS_MIN(t->depth, t->K - k);
-        w.a = a + (size_t)(ba + m * d->a.r + k / two * d->a.c) * ea;
-        w.b = b + (size_t)(bb + n / two * d->b.c + k / two * d->b.r) * eb;
+        work w = block_of(d, a, b, batch, m, n, k);
+        w.c = sums;
+        w.cr = cr;
+        w.edge = mine + t->at_edge;
+        if (!d->panels_a) w.pa = mine;
+        if (!d->panels_b) w.pb = mine + t->at_b;
         pack_blocks(&w);
         share(t, tile_chunk, &w,
               panels(w.rows, TILE_PANELS * t->height) * panels(w.cols, TILE_COLS));
       }
-      store x = {d, w.c, to, w.rows, w.cols, w.cr};
-      if (!t->direct_c) share(t, store_chunk, &x, w.rows);
+      store x = {d, sums, to, rows, cols, cr};
+      if (!t->direct_c) share(t, store_chunk, &x, rows);
     }
 }
 
@@ -521,18 +568,24 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->direct_a = plain && cpu_dot_stored_as(t->ta, t->kernel) && t->N <= 2 * t->width;
   t->direct_b =
       plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 && t->M <= 4 * t->micro->rows;
+  d->panels_a = d->fixed_a && !t->direct_a && t->N <= KEPT;
+  d->panels_b = d->fixed_b && t->M <= KEPT;
+  t->direct_b &= !d->panels_b;
+  if (d->panels_a) d->at_panels_a = cpu_keep(&d->kept, (i64)kept_at(t, false, d->B, t->M, 0, 0, 0));
+  if (d->panels_b) d->at_panels_b = cpu_keep(&d->kept, (i64)kept_at(t, true, d->B, t->N, 0, 0, 0));
   t->direct_c = cpu_dot_stored_as(t->tc, d->sum_type) && (d->c.c == 1 || d->N == 1);
   HS_ASSERT(t->direct_c || !d->add);
   const i64 cols = round_up(t->cols, t->width), units = right_units(t, t->depth);
-  size_t at =
-      t->direct_a ? 0 : block_align((size_t)(round_up(t->rows, t->height) * units) * t->unit);
+  size_t at = t->direct_a || d->panels_a
+                  ? 0
+                  : block_align((size_t)(round_up(t->rows, t->height) * units) * t->unit);
   t->at_b = at;
-  if (!t->direct_b) at += block_align((size_t)(cols * units) * t->unit);
+  if (!t->direct_b && !d->panels_b) at += block_align((size_t)(cols * units) * t->unit);
   t->at_edge = at;
   if (t->direct_b) at += block_align((size_t)(t->width * units) * t->unit);
   t->at_c = at;
   if (!t->direct_c) at += block_align((size_t)(t->rows * cols) * t->unit);
-  t->bytes = at;
+  t->bytes = HS_MAX(at, (size_t)DOT_VECTOR_BYTES);  // some: no memory is an error
   d->tiles = hs_alloc(sizeof x);
   *d->tiles = x;
   return true;

@@ -4,6 +4,8 @@
 // kernel, and copies results back. Tables of leaves are made once, when the program is prepared.
 #include "backends/cpu/rt/rt.h"
 
+#include <sys/mman.h>
+
 static const cpu_rt_kind kinds[] = {
 #define RT(OPCODE, name, any_layout, first) \
   {HLO_##OPCODE, cpu_##name##_supports, cpu_##name##_prepare, any_layout, first},
@@ -83,6 +85,33 @@ static void free_wrapped(void *state) {
   hs_free(w);
 }
 
+// ---- what kernels keep --------------------------------------------------------------------------
+
+i64 cpu_keep(cpu_kept *k, i64 bytes) {
+  i64 at = k->bytes;
+  k->bytes += cpu_align(bytes);
+  return at;
+}
+
+hs_status cpu_kept_open(cpu_kept *k, bool *fill) {
+  const size_t HUGE_PAGE = (size_t)2 << 20, LINE = 64;
+  *fill = k->bytes && !k->filled;
+  if (!*fill || k->at) return HS_GOOD;
+  size_t n = (size_t)k->bytes, to = n >= HUGE_PAGE ? HUGE_PAGE : LINE;
+  k->memory = hs_try_alloc(n + to);
+  if (!k->memory) return hs_fail(HS_E_NO_MEMORY, "%zu bytes for packed constants", n);
+  k->at = (char *)(((uintptr_t)k->memory + to - 1) & ~(uintptr_t)(to - 1));
+  if (n >= HUGE_PAGE) (void)madvise(k->at, n / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+  return HS_GOOD;
+}
+
+void cpu_kept_free(cpu_kept *k) {
+  hs_free(k->memory);
+  *k = (cpu_kept){0};
+}
+
+// ---- the table's kernels ------------------------------------------------------------------------
+
 void cpu_rt_free(cpu_rt *rt) {
   if (rt->state) {
     if (rt->release) rt->release(rt->state);
@@ -91,8 +120,8 @@ void cpu_rt_free(cpu_rt *rt) {
   *rt = (cpu_rt){0};
 }
 
-hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
-  *out = (cpu_rt){0};
+hs_status cpu_rt_make(const hlo_instr *i, u32 fixed, cpu_rt *out) {
+  *out = (cpu_rt){.fixed = fixed};
   const cpu_rt_kind *kind = cpu_rt_find(i);
   if (!kind)
     return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode), "unsupported: %s",
@@ -130,6 +159,7 @@ hs_status cpu_rt_make(const hlo_instr *i, cpu_rt *out) {
   }
   *out = (cpu_rt){.kind = w->inner.kind,
                   .compiled = w->inner.compiled,
+                  .kept_bytes = w->inner.kept_bytes,
                   .state = w,
                   .run = run_wrapped,
                   .release = free_wrapped,

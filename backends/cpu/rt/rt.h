@@ -5,7 +5,7 @@
 //   layout.c   strides, and copies from one order of elements to another
 //   scalar.c   comparators and combiners
 //   the rest   the kernels; one row each in rt.def
-//   rt.c       their table, and relayouts around those that want row-major arrays
+//   rt.c       their table, relayouts around those that want row-major arrays, what they keep
 #ifndef CPU_RT_H
 #define CPU_RT_H
 
@@ -40,6 +40,21 @@ void *cpu_par_memory(size_t bytes);
 // has one.
 void cpu_par_hand_over(bool away);
 
+// ---- rt.c ---------------------------------------------------------------------------------------
+// Memory that a kernel keeps from its first run until it is freed, for what it makes of operands
+// that are fixed: weights in the order that its loops read.
+typedef struct cpu_kept {
+  i64 bytes;     // 0: nothing is kept
+  bool filled;   // by a run that came to its end
+  char *at;      // aligned for vectors; NULL before the first run
+  void *memory;  // what is allocated
+} cpu_kept;
+// So many bytes more; where they begin.
+i64 cpu_keep(cpu_kept *, i64 bytes);
+// Whether the kernel has to fill it now; allocates it then. E_NO_MEMORY.
+hs_status cpu_kept_open(cpu_kept *, bool *fill);
+void cpu_kept_free(cpu_kept *);
+
 // ---- runtime kernels ----------------------------------------------------------------------------
 // A prepared runtime kernel. bufs: operand leaves, then result leaves (physical order by each
 // shape's layout).
@@ -49,6 +64,9 @@ typedef struct cpu_rt {
   hs_status (*run)(void *state, void *const *bufs, void *scratch);
   void (*release)(void *state);  // NULL: hs_free
   i64 scratch_bytes;
+  // bit k: operand leaf k holds the same bytes in every run; said before it is prepared
+  u32 fixed;
+  i64 kept_bytes;  // what it keeps of those, beside its scratch
   // bit k: result leaf k may share the storage of operand leaf k
   u32 inplace;
   bool strided;  // this one reads the layouts of its arrays itself, whatever its row says
@@ -67,8 +85,8 @@ typedef struct cpu_rt_kind {
 } cpu_rt_kind;
 const cpu_rt_kind *cpu_rt_find(const hlo_instr *);  // NULL: there is no runtime kernel for it
 // A prepared kernel, freed by cpu_rt_free, with relayouts around it where it needs row-major
-// arrays. E_UNSUPPORTED when there is none.
-hs_status cpu_rt_make(const hlo_instr *, cpu_rt *out);
+// arrays. fixed: as in cpu_rt. E_UNSUPPORTED when there is none.
+hs_status cpu_rt_make(const hlo_instr *, u32 fixed, cpu_rt *out);
 void cpu_rt_free(cpu_rt *);
 #define RT(OPCODE, name, any_layout, first) \
   cpu_rt_supports cpu_##name##_supports;    \
