@@ -9,10 +9,13 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backends/worker.h"
+#include "tests/unit/skip.h"
 
 static int count_fds(void) {
   int n = 0;
@@ -175,6 +178,37 @@ static void bad_executable(void **st) {
   worker_free(w);
 }
 
+// How the kernel schedules a process (0: this one): the head of sched_attr.
+typedef struct scheduled {
+  u32 size, policy;
+  u64 flags;
+  i32 nice;
+  u32 priority;
+  u64 turn_ns, deadline, period;  // turn_ns: 0 where turns have no length of their own
+} scheduled;
+
+static bool how_scheduled(pid_t pid, scheduled *out) {
+  return syscall(SYS_sched_getattr, pid, out, sizeof *out, 0) == 0;
+}
+
+// Changes how nice this process is, so it comes last.
+static void short_turns(void **st) {
+  (void)st;
+  scheduled mine = {0}, its = {0};
+  if (!how_scheduled(0, &mine) || mine.policy != 0 || !mine.turn_ns)
+    SKIP_TEST("the kernel has no turns of a length of their own (Linux 6.12)");
+  setpriority(PRIO_PROCESS, 0, mine.nice + 1);
+  assert_true(how_scheduled(0, &mine));
+  worker *w = worker_new(NULL);
+  assert_true(hs_ok(worker_start(w)));
+  assert_answers(w);
+  assert_true(how_scheduled(worker_pid(w), &its));
+  assert_int_equal(its.turn_ns, HS_MIN(mine.turn_ns, (u64)100000));
+  assert_int_equal(its.policy, mine.policy);
+  assert_int_equal(its.nice, mine.nice);
+  worker_free(w);
+}
+
 int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
@@ -189,6 +223,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(deadline),
       cmocka_unit_test(large_payload),
       cmocka_unit_test(bad_executable),
+      cmocka_unit_test(short_turns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
