@@ -124,12 +124,22 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
 
 #define TILE_BLOCK 512
 
-// One tile of two loops; i_left, j_left: what is left of them in a partial tile, or NULL.
-static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMValueRef j_left) {
+// What a whole tile of two loops is, while its code is made.
+static void enter_tile(cg *c, u64 ibit, u64 jbit) {
   c->tile = jbit;
-  c->aligned = !i_left;
   c->lane = ibit | jbit;
   c->W = c->U = c->stage->lanes;
+  c->aligned = true;
+}
+static void leave_tile(cg *c) {
+  c->tile = c->lane = 0;
+  c->W = c->U = 1;
+}
+
+// One tile of two loops; i_left, j_left: what is left of them in a partial tile, or NULL.
+static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMValueRef j_left) {
+  enter_tile(c, ibit, jbit);
+  c->aligned = !i_left;
   c->lane_left = i_left;
   c->tile_left = j_left;
   cg_at_level(c, c->open);
@@ -143,8 +153,7 @@ static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMVa
   hs_status s = cg_emit_stores(c);
   memset(c->mask, 0, sizeof c->mask);
   c->lane_left = c->tile_left = NULL;
-  c->tile = c->lane = 0;
-  c->W = c->U = 1;
+  leave_tile(c);
   return s;
 }
 
@@ -174,7 +183,10 @@ static hs_status open_blocks(cg *c, LLVMValueRef from, LLVMValueRef to, i64 size
 }
 
 // Blocks of two rows of tiles, 512 elements long: as many streams as the machine follows for the
-// loads, and pages of the result that it still knows when their turn comes again.
+// loads, and pages of the result that it still knows when their turn comes again. Where stores go
+// past the caches, blocks are two tiles wide and 512 elements deep: stores follow each other in
+// whole pages, and what the next block loads, two lines of each row, is fetched meanwhile
+// (tile_load).
 static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRef j0,
                             LLVMValueRef j1) {
   const nest_stage *st = c->stage;
@@ -183,8 +195,11 @@ static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRe
   i64 W = (i64)st->lanes;
   bool i_tail = cg_extent(c, vi) % W != 0, j_tail = cg_extent(c, vj) % W != 0;
   LLVMValueRef ib, ie, jb, je;
-  HS_TRY(open_blocks(c, i0, i1, 2 * W, &ib, &ie));
-  HS_TRY(open_blocks(c, j0, j1, TILE_BLOCK, &jb, &je));
+  enter_tile(c, 1ull << i, 1ull << j);
+  c->ahead = cg_all_stream(c);
+  leave_tile(c);
+  HS_TRY(open_blocks(c, i0, i1, c->ahead ? TILE_BLOCK : 2 * W, &ib, &ie));
+  HS_TRY(open_blocks(c, j0, j1, c->ahead ? 2 * W : TILE_BLOCK, &jb, &je));
   HS_TRY(cg_open_loop(c, i, ib, ie, W, true, 0, NULL));
   HS_TRY(tile_row(c, i, j, jb, je, j_tail, NULL));
   LLVMValueRef at = cg_close_loop(c, NULL);
@@ -193,6 +208,7 @@ static hs_status emit_tiles(cg *c, LLVMValueRef i0, LLVMValueRef i1, LLVMValueRe
     HS_TRY(tile_row(c, i, j, jb, je, j_tail, LLVMBuildSub(c->b, ie, c->loop_val[i], "")));
     (void)cg_close_loop(c, NULL);
   }
+  c->ahead = false;
   (void)cg_close_loop(c, NULL);
   (void)cg_close_loop(c, NULL);
   return HS_GOOD;

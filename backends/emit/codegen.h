@@ -81,7 +81,8 @@ struct cg {
   // the lane loop starts at a multiple of this and advances by it; 0: neither is known
   i64 stride;
   bool streamed;  // there are stores past the caches: a fence is due
-  u64 tile;  // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
+  u64 tile;    // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
+  bool ahead;  // loads of a tile fetch what the tile two further on will load
   LLVMValueRef lane_left, tile_left;  // what is left of the two loops in a partial tile, or NULL
   cg_memo *memo;                      // per node
   HS_VEC(u32) memoed;                 // nodes whose memo is set
@@ -199,6 +200,9 @@ hs_status cg_emit_index(cg *, const nest_node *x, u32 copies, bool vec, LLVMValu
 hs_status cg_emit_guard(cg *, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out);
 // With the node that it stores; the code stands at that level.
 hs_status cg_emit_store(cg *, const nest_store *s, u32 level);
+// Whether all stores of the current stage go past the caches, by the lanes and the tile that are
+// set.
+bool cg_all_stream(const cg *);
 // Whether the elements of `ways` stores follow each other along the lane loop, as those of woven
 // stages (interleave.c) and the parts of complex numbers do; and the stores, then.
 bool cg_are_neighbours(cg *, const nest_store *s, u32 ways);

@@ -142,6 +142,16 @@ static void transpose_square(cg *c, LLVMValueRef *v) {
   }
 }
 
+// Brings the line at p, which the next block of tiles loads, to the second-level cache.
+static void fetch_ahead(cg *c, LLVMValueRef p) {
+  enum { READ = 0, SECOND_LEVEL = 2, DATA = 1 };
+  LLVMTypeRef t = LLVMTypeOf(p);
+  LLVMValueRef args[] = {p, LLVMConstInt(c->i32, READ, false),
+                         LLVMConstInt(c->i32, SECOND_LEVEL, false),
+                         LLVMConstInt(c->i32, DATA, false)};
+  (void)cg_intrinsic(c, "llvm.prefetch", 1, &t, 4, args);
+}
+
 // Loads of a tile, transposed in registers where needed; *done is false when the access is neither
 // contiguous along the rows nor along the columns and has to be a gather.
 static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *done) {
@@ -166,6 +176,7 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
     for (u32 l = 0; l < c->W; l++) {
       q = l ? cg_gep(c, mt, p, cg_ixc(c, l * ci)) : p;
       LLVMValueRef mask = below;
+      if (c->ahead) fetch_ahead(c, cg_gep(c, mt, q, cg_ixc(c, 2 * c->W)));
       if (c->lane_left)
         mask = cg_and_mask(
             c, mask,
@@ -375,6 +386,15 @@ static bool streams(const cg *c, const nest_store *s, bool unit) {
     const nest_var *v = &c->n->vars.v[s->e->t[i].var];
     bool own = v->kind == NEST_LOOP && (c->lane & ~c->tile & 1ull << v->loop);
     if (!own && (u64)s->e->t[i].coef * size % vector) return false;
+  }
+  return true;
+}
+
+bool cg_all_stream(const cg *c) {
+  for (size_t k = 0; k < c->stage->stores.n; k++) {
+    const nest_store *s = &c->stage->stores.v[k];
+    i64 coef, step;
+    if (!c->tile || !tile_affine(c, s->e, &coef, &step) || !streams(c, s, coef == 1)) return false;
   }
   return true;
 }

@@ -1,0 +1,78 @@
+// transposes.c — transposes of more than the caches hold: past them and fetched ahead where all
+// stores fill lines, and the evaluator's values with partial tiles and blocks, whatever the type.
+#include "tests/unit/backends/cpu.h"
+
+#if defined(__x86_64__)
+enum { STREAMS = true };  // as in backends/emit/codegen_access.c
+#else
+enum { STREAMS = false };
+#endif
+
+// Whether what is dumped of a program has a word.
+static bool dump_has(const char *text, const char *what, const char *word) {
+  hlo_module *m = parse(text);
+  backend_exe *e = NULL;
+  hs_buf out = {0};
+  explain(cpu->compile(m, &(backend_options){.context = backends}, &e));
+  explain(cpu->dump(e, what, &out));
+  bool found = strstr(hs_buf_cstr(&out), word) != NULL;
+  hs_buf_free(&out);
+  cpu->release(e);
+  hlo_module_free(m);
+  return found;
+}
+
+static void large_ones(void **state) {
+  (void)state;
+  static const struct {
+    const char *body;
+    bool lines;  // stores fill whole lines
+  } all[] = {
+      // a last block of 16 columns, and partial tiles along the lines that are loaded
+      {"x = f32[2064,2055] parameter(0)\n"
+       "ROOT r = f32[2055,2064] transpose(x), dimensions={1,0}",
+       true},
+      {"x = bf16[3104,3101] parameter(0)\n"
+       "ROOT r = bf16[3101,3104] transpose(x), dimensions={1,0}",
+       true},
+      {"x = f64[1544,1501] parameter(0)\nROOT r = f64[1501,1544] transpose(x), dimensions={1,0}",
+       true},
+      {"x = f32[3,1040,1101] parameter(0)\n"
+       "ROOT r = f32[3,1101,1040] transpose(x), dimensions={0,2,1}",
+       true},
+      // lines of the result that begin anywhere
+      {"x = f32[2055,2064] parameter(0)\n"
+       "ROOT r = f32[2064,2055] transpose(x), dimensions={1,0}",
+       false},
+      // what the caches hold
+      {"x = f32[160,144] parameter(0)\nROOT r = f32[144,160] transpose(x), dimensions={1,0}", true},
+  };
+  for (size_t k = 0; k < HS_COUNT(all); k++) {
+    char text[512];
+    (void)snprintf(text, sizeof text, MODULE("ENTRY e { %s }"), all[k].body);
+    agrees(text);
+    // how much the caches hold is the machine's
+    bool past = dump_has(text, "schedule", "past the caches");
+    assert_int_equal(dump_has(text, "llvm", "llvm.prefetch"), STREAMS && past && all[k].lines);
+  }
+}
+
+// With more to compute in the same loops.
+static void fused(void **state) {
+  (void)state;
+  static const char text[] =
+      MODULE("f { x = f32[2064,2055] parameter(0)\n y = f32[2055,2064] parameter(1)\n"
+             " t = f32[2055,2064] transpose(x), dimensions={1,0}\n"
+             " ROOT a = f32[2055,2064] add(t, y) }\n"
+             "ENTRY e { x = f32[2064,2055] parameter(0)\n y = f32[2055,2064] parameter(1)\n"
+             " ROOT r = f32[2055,2064] fusion(x, y), kind=kLoop, calls=f }");
+  agrees(text);
+}
+
+int main(int argc, char **argv) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test(large_ones),
+      cmocka_unit_test(fused),
+  };
+  return run_cpu_tests(argc, argv, "transposes", tests, HS_COUNT(tests));
+}
