@@ -122,6 +122,11 @@ static bool gelu(const hlo_instr *i, const hlo_instr **x) {
   return false;
 }
 
+dot_activation pass_dot_activation(const hlo_instr *root, const hlo_instr **before) {
+  *before = root;
+  return relu(root, before) ? DOT_RELU : gelu(root, before) ? DOT_GELU : DOT_PLAIN;
+}
+
 // ---- the epilogue -------------------------------------------------------------------------------
 
 static bool is_bias(const hlo_instr *i) {
@@ -143,9 +148,8 @@ static const hlo_instr *behind_reshapes(const hlo_instr *i) {
 bool pass_dot_epilogue(const hlo_instr *root, dot_epilogue *out) {
   *out = (dot_epilogue){.root = root};
   if (!hlo_shape_is_array(root->shape) || !hlo_dtype_is_float(root->shape->dtype)) return false;
-  const hlo_instr *x = root;
-  if (relu(root, &x)) out->activation = DOT_RELU;
-  else if (gelu(root, &x)) out->activation = DOT_GELU;
+  const hlo_instr *x;
+  out->activation = pass_dot_activation(root, &x);
   out->before = x;
   for (u32 k = 0; k < 2 && x->opcode == HLO_ADD && !out->bias; k++)
     if (is_bias(hlo_operand(x, k))) {

@@ -19,6 +19,8 @@ typedef struct dot_epilogue {
   dot_activation activation;
 } dot_epilogue;
 
+// The activation that the value is the result of, and what it is applied to; DOT_PLAIN: the value.
+dot_activation pass_dot_activation(const hlo_instr *, const hlo_instr **before);
 // Whether the value is a dot with an epilogue. Says nothing of other users of what is in between.
 bool pass_dot_epilogue(const hlo_instr *root, dot_epilogue *out);
 // The same of the body of a fusion; both: its second result is what the activation takes.

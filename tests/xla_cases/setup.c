@@ -27,6 +27,9 @@ static const xla_option known_options[] = {
      "scalars_only=true"},
     {"copy-insertion", "alias_info", NULL, NULL},
     {"cse", "is_layout_sensitive", NULL, "layout_sensitive"},
+    // the fixture of its tests rewrites dots of any size
+    {"cublas-gemm-rewriter", "gpu_version", NULL, "size_threshold=0"},
+    {"cublas-gemm-rewriter", "toolkit_version", NULL, NULL},
     {"cse", "ignore_control_dependencies", NULL, "ignore_control_dependencies"},
     {"flatten-call-graph", "skip_cloning_handler", "FlattenCallGraph::SkipCloningForCalls",
      "skip_cloning_for_calls=true"},
