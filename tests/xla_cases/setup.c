@@ -14,6 +14,7 @@ typedef struct xla_option {
 } xla_option;
 static const xla_option known_options[] = {
     {"algsimp", "", "return false;", "replace_with_bitcast=false"},
+    {"all-reduce-reassociate", "reassociate_converted_ar", "false", NULL},
     {"batchnorm_expander", "rewrite_training_op", NULL, "rewrite_training_op"},
     {"batchnorm_expander", "rewrite_inference_op", NULL, "rewrite_inference_op"},
     {"batchnorm_expander", "rewrite_grad_op", NULL, "rewrite_grad_op"},
