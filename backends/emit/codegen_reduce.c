@@ -59,7 +59,12 @@ hs_status cg_apply(cg *c, const nest_group *g, const LLVMValueRef *acc, const LL
   c->tacc = acc;
   c->telem = elem;
   LLVMValueRef all[NEST_MAX_ACCS];  // next may be acc or elem, which all of them read
-  for (u32 k = 0; k < g->nacc; k++) HS_TRY(emit_template(c, g->next[k], &all[k]));
+  for (u32 k = 0; k < g->nacc; k++) {
+    HS_TRY(emit_template(c, g->next[k], &all[k]));
+    // a reducer that reads neither operand, as a constant, has one value for all lanes
+    if (LLVMGetTypeKind(LLVMTypeOf(acc[k])) == LLVMVectorTypeKind)
+      all[k] = cg_splat(c, all[k], LLVMGetVectorSize(LLVMTypeOf(acc[k])));
+  }
   memcpy(next, all, g->nacc * sizeof *next);
   while (c->tmemoed.n) c->tmemo[hs_vec_pop(&c->tmemoed)].set = false;
   return HS_GOOD;

@@ -133,6 +133,10 @@ static bool custom_shape_conv(const hlo_instr *i) {
          hlo_operand(i, 0)->shape->rank == l->nspatial + 2 &&
          hlo_operand(i, 1)->shape->rank == l->nspatial + 2;
 }
+// As `conv`, of two arrays to one.
+static bool custom_shape_conv_one(const hlo_instr *i) {
+  return i->noperands == 2 && hlo_shape_is_array(i->shape) && custom_shape_conv(i);
+}
 
 // ---- costs --------------------------------------------------------------------------------------
 static double leaf_bytes(const hlo_shape *s) {

@@ -152,8 +152,9 @@ static hs_status check_convolution(const hlo_instr *i) {
   const hlo_shape *in[2], *want = NULL;
   if (i->noperands != 2) return ev_unsupported(i, "with this number of operands");
   for (u32 k = 0; k < 2; k++) in[k] = hlo_operand(i, k)->shape;
-  HS_TRY(
-      hlo_infer_shape(i->parent->module->ctx, HLO_CONVOLUTION, 2, in, i->attrs, i->shape, &want));
+  hs_status st =
+      hlo_infer_shape(i->parent->module->ctx, HLO_CONVOLUTION, 2, in, i->attrs, i->shape, &want);
+  if (!hs_ok(st)) return hs_chain(ev_unsupported(i, "with these attributes"), st);
   return want->rank == i->shape->rank &&
                  memcmp(want->dims, i->shape->dims, want->rank * sizeof *want->dims) == 0
              ? HS_GOOD

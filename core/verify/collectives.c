@@ -209,6 +209,15 @@ static void check_shards(verifier *v, const hlo_instr *i, bool gather, i64 group
          (long long)(big / small), (long long)group);
   }
 }
+// A start states its result itself, but its dimension is one of each operand.
+static void check_gather_start(verifier *v, const hlo_instr *i) {
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  i64 dim = dims.n ? dims.v[0] : -1;
+  for (u32 k = 0; k < i->noperands; k++)
+    NEED(v, i, dim >= 0 && dim < hlo_operand(i, k)->shape->rank,
+         "all-gather-start dimension %lld is out of bounds for %s.", (long long)dim,
+         infer_text(hlo_operand(i, k)->shape));
+}
 void verify_collective(verifier *v, const hlo_instr *i) {
   NEED(v, i, i->noperands > 0, "%s expects at least 1 operands, but has 0 operands",
        hlo_op_text(i->opcode));
@@ -218,6 +227,7 @@ void verify_collective(verifier *v, const hlo_instr *i) {
   if (v->nerrors != before) return;
   switch (i->opcode) {
   case HLO_ALL_GATHER: check_shards(v, i, true, group); break;
+  case HLO_ALL_GATHER_START: check_gather_start(v, i); break;
   case HLO_REDUCE_SCATTER: check_shards(v, i, false, group); break;
   case HLO_ALL_TO_ALL:
     if (!hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).n) {

@@ -93,6 +93,12 @@ static const row rows[] = {
     {.text = "HloModule m, replica_count=4\nENTRY e { x = f32[4] parameter(0) ROOT r = f32[16] "
              "all-gather(x), dimensions={0}, replica_groups={{0,1},{2,3}} }",
      .want = "shard_count = 4, subgroup_size = 2"},
+    {.text = "ENTRY e { x = f32[4] parameter(0) s = (f32[4], f32[8]) all-gather-start(x), "
+             "dimensions={-1} ROOT d = f32[8] all-gather-done(s) }",
+     .want = "dimension -1 is out of bounds"},
+    {.text = "ENTRY e { x = f32[4] parameter(0) s = (f32[4], f32[8]) all-gather-start(x), "
+             "dimensions={1} ROOT d = f32[8] all-gather-done(s) }",
+     .want = "dimension 1 is out of bounds"},
     {.text = "ENTRY e { x = f32[4] parameter(0) ROOT r = f32[4] collective-permute(x), "
              "source_target_pairs={{0,1},{2,1}} }",
      .want = "Target 1 appears more than once"},
