@@ -241,10 +241,14 @@ static double _Complex zpow(double _Complex a, double _Complex b) {
 }
 // The angle of (b, a), continued to complex arguments: -i log((b + i a) / sqrt(b b + a a)), as XLA
 // expands it. Where a is 0 the quotient is 1 or -1; what rounding would leave of its imaginary part
-// chose between pi and -pi.
+// chose between pi and -pi. Of an imaginary b the root lies on its cut: the side is that of the
+// zero that b b + a a has as its imaginary part.
 static double _Complex zatan2(double _Complex a, double _Complex b) {
   double u = creal(b), v = cimag(b);
-  if (a == 0 && u != 0 && v != 0 && isfinite(u) && isfinite(v)) return u < 0 ? M_PI : 0;
+  if (a == 0 && v != 0 && isfinite(u) && isfinite(v)) {
+    double side = creal(a) * cimag(a) + u * v;
+    return (u == 0 ? !signbit(side) == (v < 0) : u < 0) ? M_PI : 0;
+  }
   double _Complex sum = zc(creal(b) - cimag(a), cimag(b) + creal(a)),
                   z = clog(sum / csqrt(zmul(a, a) + zmul(b, b)));
   return zc(cimag(z), -creal(z));

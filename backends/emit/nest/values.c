@@ -226,7 +226,8 @@ static nest_val cx_power(cx c, const nest_val *args) {
   return (nest_val){sel(c, zero, sel(c, flat, num(c, 1), nil), r.re), sel(c, zero, nil, r.im)};
 }
 // -i log((b + i a) / sqrt(b b + a a)), as XLA expands it. Where a is 0 the quotient is 1 or -1;
-// what rounding would leave of its imaginary part chose between pi and -pi.
+// what rounding would leave of its imaginary part chose between pi and -pi. Of an imaginary b the
+// root lies on its cut: the side is that of the zero that b b + a a has as its imaginary part.
 static nest_val cx_atan2(cx c, const nest_val *args) {
   nest_val a = args[0], b = args[1];
   nest_val aa = cx_mul(c, a, a), bb = cx_mul(c, b, b),
@@ -235,9 +236,13 @@ static nest_val cx_atan2(cx c, const nest_val *args) {
   u32 nil = num(c, 0),
       flat = both(c, cmp(c, HLO_DIRECTION_EQ, a.re, nil), cmp(c, HLO_DIRECTION_EQ, a.im, nil));
   flat = both(c, flat, both(c, is_finite(c, b.re), is_finite(c, b.im)));
-  flat = both(c, flat,
-              both(c, cmp(c, HLO_DIRECTION_NE, b.re, nil), cmp(c, HLO_DIRECTION_NE, b.im, nil)));
-  u32 angle = sel(c, cmp(c, HLO_DIRECTION_LT, b.re, nil), num(c, M_PI), nil);
+  flat = both(c, flat, cmp(c, HLO_DIRECTION_NE, b.im, nil));
+  u32 side = with_sign(c, num(c, 1), add(c, mul(c, a.re, a.im), mul(c, b.re, b.im))),
+      turned = nest_op2(c.n, HLO_XOR, HLO_PRED, cmp(c, HLO_DIRECTION_LT, side, nil),
+                        cmp(c, HLO_DIRECTION_LT, b.im, nil)),
+      before = cmp(c, HLO_DIRECTION_LT, b.re, nil),
+      left = nest_select(c.n, HLO_PRED, cmp(c, HLO_DIRECTION_EQ, b.re, nil), turned, before),
+      angle = sel(c, left, num(c, M_PI), nil);
   return (nest_val){sel(c, flat, angle, z.im), sel(c, flat, nil, one(c, HLO_NEGATE, z.re))};
 }
 
