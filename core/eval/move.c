@@ -569,7 +569,9 @@ hs_status hlo_eval_dynamic_reshape(ev *e, const hlo_instr *i, hlo_literal **ops,
   for (u32 d = 0; d < a->shape->rank; d++)
     fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : a->shape->dims[d];
   for (u32 d = 0; d < to->rank; d++) {
-    tn[d] = HS_MAX(HS_MIN(hlo_literal_i64(ops[d + 1], 0), to->dims[d]), 0);
+    // a static dimension has its size, whatever the operand says
+    bool varies = to->dynamic && to->dynamic[d];
+    tn[d] = varies ? HS_MAX(HS_MIN(hlo_literal_i64(ops[d + 1], 0), to->dims[d]), 0) : to->dims[d];
     if ((*out)->dynamic_sizes) (*out)->dynamic_sizes[d] = (i32)tn[d];
   }
   pour(a, fn, *out, tn);

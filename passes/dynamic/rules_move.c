@@ -268,10 +268,11 @@ bool dyn_reshape(dyn *d, hlo_instr *i) {
 }
 
 bool dyn_dynamic_reshape(dyn *d, hlo_instr *i) {
+  const hlo_shape *s = i->shape;
   hlo_instr *x = hlo_operand(i, 0), *fn[HLO_MAX_RANK], *tn[HLO_MAX_RANK];
   sizes_of(d, x, fn);
-  for (u32 k = 0; k < i->shape->rank; k++)
-    tn[k] = dyn_clamped(hlo_operand(i, k + 1), i->shape->dims[k]);
+  for (u32 k = 0; k < s->rank; k++)  // a static dimension has its size, whatever the operand says
+    tn[k] = s->dynamic && s->dynamic[k] ? dyn_clamped(hlo_operand(i, k + 1), s->dims[k]) : NULL;
   return pour(d, i, fn, tn);
 }
 
