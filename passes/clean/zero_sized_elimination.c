@@ -6,8 +6,10 @@
 // effects or control dependencies are left alone.
 #include "passes/run/rewrite.h"
 
-// This custom call of Shardy is only a marker: its side effect can be ignored.
+// This custom call of Shardy, of arrays, is only a marker: its side effect can be ignored.
 static bool is_local_to_global(const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!hlo_shape_is_array(hlo_operand(i, k)->shape)) return false;
   return i->opcode == HLO_CUSTOM_CALL && hs_str_eq(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET),
                                                    HS_STR("xla.sdy.LocalToGlobalShape"));
 }
