@@ -32,6 +32,10 @@ static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
     now = hlo_operand(hlo_operand(i, 0), (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
   else if (i->opcode == HLO_TUPLE) now = whole_tuple(i);
   if (!now || !hlo_shape_compatible(now->shape, i->shape)) return true;
+  if (i->opcode == HLO_GET_TUPLE_ELEMENT && !pass_may_forward(i)) {
+    pass_note_declined(c, i, now, "it is under way, and the tuple has other uses");
+    return true;
+  }
   if (!shardings_agree(i, now)) {
     pass_note_declined(c, i, now, "their shardings differ");
     return true;

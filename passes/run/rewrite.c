@@ -177,9 +177,26 @@ bool pass_const_i64(const hlo_instr *i, i64 *v) {
   return true;
 }
 
+static bool has_one_user(const hlo_instr *i) {
+  return i->opcode == HLO_SEND || i->opcode == HLO_RECV;
+}
+static bool is_under_way(const hlo_instr *i) {
+  return has_one_user(i) || i->opcode == HLO_ASYNC_START || i->opcode == HLO_ASYNC_UPDATE;
+}
+bool pass_may_forward(const hlo_instr *gte) {
+  const hlo_instr *t = hlo_operand(gte, 0),
+                  *x = hlo_operand(t, (u32)hlo_attr_int(gte, HLO_ATTR_INDEX, 0));
+  if (is_under_way(x) && hlo_is_root(gte) && gte->parent == gte->parent->module->entry)
+    return false;
+  return !has_one_user(x) || (x->nuses == 1 && t->nuses == 1 && gte->nuses <= 1 &&
+                              !hlo_is_root(t) && !hlo_is_controlled(t));
+}
+
 hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
-  if (tuple->opcode == HLO_TUPLE && k >= 0 && (u32)k < tuple->noperands)
-    return hlo_operand(tuple, (u32)k);
+  if (tuple->opcode == HLO_TUPLE && k >= 0 && (u32)k < tuple->noperands) {
+    hlo_instr *x = hlo_operand(tuple, (u32)k);
+    if (!has_one_user(x) || (tuple->nuses <= 1 && !hlo_is_root(tuple))) return x;
+  }
   return hlo_add_gte(tuple, k);
 }
 

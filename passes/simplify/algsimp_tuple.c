@@ -6,7 +6,9 @@
 
 ALG_RULE(gte_tuple) {
   (void)a;
-  return X->opcode == HLO_TUPLE ? hlo_operand(X, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0)) : NULL;
+  return X->opcode == HLO_TUPLE && pass_may_forward(i)
+             ? hlo_operand(X, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0))
+             : NULL;
 }
 
 // SliceToDynamic(PadToStatic(A)) with A's own sizes is A
