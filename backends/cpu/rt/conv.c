@@ -267,6 +267,7 @@ static void filter_chunk(void *ctx, i64 tap, u32 thread) {
 static void pack_filter(const conv *c, wide w, void *to, const char *from) {
   i64 taps = 1;
   for (u32 s = 0; s < c->ns; s++) taps *= c->k[s];
+  if (!c->nr) return;
   filter_job j = {c, w, to, from};
   if (c->nr < FLAT)
     for (i64 t = 0; t < taps; t++) filter_chunk(&j, t, 0);
