@@ -267,7 +267,9 @@ static bool shows_unused(const hlo_module *m, u32 nargs, hlo_literal *const *arg
 static bool unsettled(way *w, const hlo_module *other) {
   const meaning_side *side = &w->meaning.narrow;
   if (shows_unused(side->m, side->nargs, side->args)) return true;
-  if (draws(side->m) || sorts_without_order(side->m, side->nargs, side->args)) return true;
+  if (draws(side->m) || sorts_without_order(side->m, side->nargs, side->args) ||
+      picks_among_nans(side->m, side->nargs, side->args))
+    return true;
   bool moved = false;
   u64 state = 11;
   double by = 1e-7;

@@ -4,6 +4,8 @@
 // keys show up there.
 #include "tests/harness/order.h"
 
+#include <math.h>
+
 enum { SAMPLE = 24 };
 
 static hlo_literal *element(hlo_ctx *ctx, const hlo_literal *l, i64 at) {
@@ -83,15 +85,35 @@ static hs_status look(void *arg, const hlo_observation *o) {
   return HS_GOOD;
 }
 
-bool sorts_without_order(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
-  bool any = false, none = false;
-  hlo_for_each_comp(c, m)
-    hlo_for_each_instr(i, c) any |= i->opcode == HLO_SORT;
-  if (!any) return false;
-  hlo_eval_options o = {.max_bytes = (i64)1 << 30, .observe = look, .observe_arg = &none};
+typedef hs_status looks(void *arg, const hlo_observation *);
+static bool seen(const hlo_module *m, u32 nargs, hlo_literal *const *args, looks *observe) {
+  bool yes = false;
+  hlo_eval_options o = {.max_bytes = (i64)1 << 30, .observe = observe, .observe_arg = &yes};
   hlo_literal *out = NULL;
   hs_status s = hlo_eval_module(m, nargs, args, &o, &out);
   hs_status_drop(s);
   hlo_literal_unref(out);
-  return none;
+  return yes;
+}
+
+bool sorts_without_order(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
+  return m->nops[HLO_SORT] && seen(m, nargs, args, look);
+}
+
+// A reduction of several arrays whose result has a NaN: what stands beside it belongs to one of the
+// NaNs that there were.
+static hs_status look_for_nan(void *arg, const hlo_observation *o) {
+  bool *yes = arg;
+  const hlo_opcode op = o->instr->opcode;
+  if (op != HLO_REDUCE && op != HLO_REDUCE_WINDOW) return HS_GOOD;
+  for (u32 k = 0; k < o->value->nchildren && o->value->nchildren > 1 && !*yes; k++) {
+    const hlo_literal *l = o->value->children[k];
+    if (!hlo_shape_is_array(l->shape) || !hlo_dtype_is_float(l->shape->dtype)) continue;
+    for (i64 e = 0; e < l->shape->elements && !*yes; e++) *yes = isnan(hlo_literal_f64(l, e));
+  }
+  return HS_GOOD;
+}
+
+bool picks_among_nans(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
+  return (m->nops[HLO_REDUCE] || m->nops[HLO_REDUCE_WINDOW]) && seen(m, nargs, args, look_for_nan);
 }
