@@ -200,8 +200,12 @@ static hs_status context(const hlo_instr *i, hlo_literal *data, u32 id, hlo_lite
   *out = hlo_literal_tuple(s, 3, part);
   return HS_GOOD;
 }
+// A state of another kind, as that of an asynchronous call, has none.
 static u32 transfer_of(const hlo_literal *l) {
-  return l->nchildren == 3 ? (u32)hlo_literal_i64(l->children[1], 0) : 0;
+  bool transfer = l->nchildren == 3 && hlo_shape_is_scalar(l->children[1]->shape) &&
+                  l->children[1]->shape->dtype == HLO_U32 &&
+                  l->children[2]->shape->dtype == HLO_TOKEN;
+  return transfer ? (u32)hlo_literal_i64(l->children[1], 0) : 0;
 }
 
 hs_status hlo_eval_send(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
