@@ -263,6 +263,10 @@ static hs_status run(pass_ctx *c) {
         pass_note_declined(c, i, NULL, "it has a dynamic dimension");
         continue;
       }
+      if (!a->shape->elements) {
+        pass_note_declined(c, i, NULL, "it has no elements");
+        continue;
+      }
       if (!pass_may_rewrite(c)) goto done;
       pass_note_done(c, i, NULL, "expanded, in panels of %lld columns", (long long)width);
       hlo_computation *f = find(&l, c->m, a->shape, hlo_attr_int(i, HLO_ATTR_LOWER, false), width);
