@@ -535,6 +535,7 @@ hs_status hlo_eval_get_dim_size(ev *e, const hlo_instr *i, hlo_literal **ops, hl
 hs_status hlo_eval_set_dim_size(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   i64 d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], v = hlo_literal_i64(ops[1], 0);
   i32 old[HLO_MAX_RANK];
+  HS_TRY(ev_match_precision(e, i->shape->dtype, &ops[0]));
   bool had = ops[0]->dynamic_sizes != NULL;
   if (had) memcpy(old, ops[0]->dynamic_sizes, ops[0]->shape->rank * sizeof *old);
   *out = ev_retag(&ops[0], i->shape);

@@ -129,6 +129,8 @@ bool ew_compile_types(hlo_opcode, const hlo_instr *attrs, u32 nin, const hlo_dty
 void ew_run(const ew *, void *out, const void *const *in, i64 n);
 // n contiguous elements of one type to another, with XLA's rules for what does not fit.
 void ev_convert(hlo_dtype from, const void *src, hlo_dtype to, void *dst, i64 n);
+// *l in another precision of floating point, where it has another.
+hs_status ev_match_precision(ev *, hlo_dtype want, hlo_literal **l);
 
 // ---- prog.c --------------------------------------------------------------------------------
 enum { EV_BLOCK = 256 };  // elements that one run of a program handles at most

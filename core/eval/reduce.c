@@ -205,8 +205,7 @@ hs_status fold_accs_done(ev *e, const fold *f, const hlo_shape *result, fold_acc
   return st;
 }
 
-// *l in another precision of floating point, where it has another.
-static hs_status match_precision(ev *e, hlo_dtype want, hlo_literal **l) {
+hs_status ev_match_precision(ev *e, hlo_dtype want, hlo_literal **l) {
   hlo_literal *x = *l, *r;
   hlo_dtype t = x->shape->dtype;
   if (want == t || !hlo_dtype_is_float(want) || !hlo_dtype_is_float(t)) return HS_GOOD;
@@ -221,7 +220,7 @@ static hs_status match_precision(ev *e, hlo_dtype want, hlo_literal **l) {
 // Inputs of another precision than the computation takes are brought to its.
 hs_status fold_match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
   for (u32 k = 0; c && k < n && n + k < c->nparams; k++)
-    HS_TRY(match_precision(e, c->params[n + k]->shape->dtype, &in[k]));
+    HS_TRY(ev_match_precision(e, c->params[n + k]->shape->dtype, &in[k]));
   return HS_GOOD;
 }
 
@@ -510,7 +509,7 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   bool reverse = hlo_attr_int(i, HLO_ATTR_IS_REVERSE, 0) != 0;
   if (nres != nleaves || nleaves < carries || nouts > FOLD_MAX || n > FOLD_MAX)
     return ev_unsupported(i, "with these results");
-  for (u32 k = 0; k < n; k++) HS_TRY(match_precision(e, c->params[k]->shape->dtype, &ops[k]));
+  for (u32 k = 0; k < n; k++) HS_TRY(ev_match_precision(e, c->params[k]->shape->dtype, &ops[k]));
   i64 dim = dims.v[0], len = ops[0]->shape->dims[dim];
   hlo_literal *outs[FOLD_MAX] = {0}, *carry[FOLD_MAX] = {0};
   hs_status st = HS_GOOD;
@@ -539,11 +538,11 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
     if (!hs_ok(st)) break;
     for (u32 k = 0; k < nleaves && hs_ok(st); k++) {
       hlo_literal *v = hlo_literal_ref(r->nchildren ? r->children[k] : r);
-      st = match_precision(e,
-                           k < nouts     ? outs[k]->shape->dtype
-                           : t + 1 < len ? c->params[nin + k - nouts]->shape->dtype
-                                         : fold_part(i->shape, k)->dtype,
-                           &v);
+      st = ev_match_precision(e,
+                              k < nouts     ? outs[k]->shape->dtype
+                              : t + 1 < len ? c->params[nin + k - nouts]->shape->dtype
+                                            : fold_part(i->shape, k)->dtype,
+                              &v);
       if (k >= nouts || !hs_ok(st)) {
         if (k >= nouts) carry[k - nouts] = v;
         else hlo_literal_unref(v);
@@ -564,7 +563,7 @@ hs_status hlo_eval_scan(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
     st = hs_poll();
   }
   for (u32 k = 0; k < carries && hs_ok(st) && len == 0; k++)
-    st = match_precision(e, fold_part(i->shape, nouts + k)->dtype, &carry[k]);
+    st = ev_match_precision(e, fold_part(i->shape, nouts + k)->dtype, &carry[k]);
   hlo_literal *all[2 * FOLD_MAX];
   for (u32 k = 0; k < nouts; k++) all[k] = outs[k];
   for (u32 k = 0; k < carries; k++) all[nouts + k] = carry[k];
