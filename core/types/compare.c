@@ -158,8 +158,11 @@ static void note_mismatch(hlo_comparison *c, const hlo_mismatch *d) {
 }
 
 // ---- arrays -------------------------------------------------------------------------------------
+// Where either type says that a dimension has one.
 static bool same_sizes(const hlo_literal *a, const hlo_literal *b) {
+  const bool *p = a->shape->dynamic, *q = b->shape->dynamic;
   for (u32 d = 0; d < a->shape->rank; d++) {
+    if (!(p && p[d]) && !(q && q[d])) continue;
     i64 x = a->dynamic_sizes ? a->dynamic_sizes[d] : a->shape->dims[d],
         y = b->dynamic_sizes ? b->dynamic_sizes[d] : b->shape->dims[d];
     if (x != y) return false;
