@@ -44,7 +44,7 @@ static bool custom_shape_same(const hlo_instr *i) {
     if (!hlo_shape_compatible(i->shape->elems[k], hlo_operand(i, k)->shape)) return false;
   return true;
 }
-// As `same`, but sizes may differ: one side is a tile of the other.
+// As `same`, but sizes of arrays may differ: one side is a tile of the other.
 static bool custom_shape_ranks(const hlo_instr *i) {
   bool one = i->noperands == 1 && !hlo_shape_is_tuple(i->shape);
   if (!i->noperands ||
@@ -52,7 +52,8 @@ static bool custom_shape_ranks(const hlo_instr *i) {
     return false;
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_shape *a = hlo_operand(i, k)->shape, *b = one ? i->shape : i->shape->elems[k];
-    if (a->dtype != b->dtype || a->rank != b->rank) return false;
+    bool tile = hlo_shape_is_array(a) && a->dtype == b->dtype && a->rank == b->rank;
+    if (!tile && !hlo_shape_compatible(a, b)) return false;
   }
   return true;
 }
@@ -85,7 +86,7 @@ static bool custom_shape_held(const hlo_instr *i) {
 // Sizes follow the array: one scalar of integers for each of its dimensions.
 static bool same_array(const hlo_shape *a, const hlo_shape *b) {
   return hlo_shape_is_array(a) && hlo_shape_is_array(b) && a->dtype == b->dtype &&
-         a->rank == b->rank && a->elements == b->elements;
+         a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
 }
 static bool is_size(const hlo_shape *s) {
   return hlo_shape_is_scalar(s) && hlo_dtype_is_integer(s->dtype);

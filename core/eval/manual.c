@@ -301,7 +301,7 @@ static void copy_tile(const tiling *t, u32 device, hlo_literal *whole, hlo_liter
 
 static hs_status zeros(ev *e, const hlo_shape *s, hlo_literal **out) {
   HS_TRY(ev_new(e, s, out));
-  memset((*out)->data, 0, (*out)->bytes);
+  if ((*out)->bytes) memset((*out)->data, 0, (*out)->bytes);
   return HS_GOOD;
 }
 
