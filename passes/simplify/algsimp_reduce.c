@@ -399,7 +399,8 @@ ALG_RULE(reduce_window_scalar) {
     const hlo_instr *r = tuple ? hlo_operand(root, k) : root;
     parts[k] = hlo_operand(i, k);
     if (!pass_alg_is_identity(r->opcode, hlo_operand(i, n + k)) ||
-        !takes_own(r, root->parent, n, k))
+        !takes_own(r, root->parent, n, k) ||
+        parts[k]->shape->dtype != hlo_shape_leaf(i->shape, k)->dtype)
       return NULL;
   }
   return tuple ? pass_alg_add(a, HLO_TUPLE, i->shape, n, parts) : parts[0];
