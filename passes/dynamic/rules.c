@@ -155,10 +155,8 @@ static u32 size_dim(const hlo_instr *i) { return (u32)hlo_attr_ints(i, HLO_ATTR_
 // not keep it from having a size.
 static bool set_size(dyn *d, hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0), *n = dyn_clamped(hlo_operand(i, 1), bound(i, size_dim(i)));
-  i64 v;
   for (u32 k = 0; k < i->shape->rank; k++) dyn_set_size(d, i, 0, k, dyn_size(d, x, 0, k));
-  bool whole = pass_const_i64(n, &v) && v == bound(i, size_dim(i));
-  dyn_set_size(d, i, 0, size_dim(i), whole ? NULL : n);
+  dyn_set_size(d, i, 0, size_dim(i), n);
   hs_vec_push(&d->views, i);
   return true;
 }
