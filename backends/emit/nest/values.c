@@ -136,8 +136,9 @@ static nest_val cx_smith(cx c, nest_val a, nest_val b) {
   u32 big = sel(c, wide, b.re, b.im), small = sel(c, wide, b.im, b.re), r = dvd(c, small, big),
       d = add(c, big, mul(c, small, r));
   u32 x = sel(c, wide, a.re, a.im), y = sel(c, wide, a.im, a.re);
-  u32 re = dvd(c, add(c, x, mul(c, y, r)), d), s = sub(c, y, mul(c, x, r));
-  u32 im = dvd(c, sel(c, wide, s, one(c, HLO_NEGATE, s)), d);
+  // not the negation of one difference: that of equal products would be -0
+  u32 re = dvd(c, add(c, x, mul(c, y, r)), d), xr = mul(c, x, r);
+  u32 im = dvd(c, sel(c, wide, sub(c, y, xr), sub(c, xr, y)), d);
   u32 zero =
       both(c, cmp(c, HLO_DIRECTION_EQ, b.re, num(c, 0)), cmp(c, HLO_DIRECTION_EQ, b.im, num(c, 0)));
   u32 above = both(c, either(c, is_inf(c, a.re), is_inf(c, a.im)),
