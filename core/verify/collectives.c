@@ -209,14 +209,31 @@ static void check_shards(verifier *v, const hlo_instr *i, bool gather, i64 group
          (long long)(big / small), (long long)group);
   }
 }
-// A start states its result itself, but its dimension is one of each operand.
+// What a start makes is its operand and the result that the done hands out, of several operands
+// tuples of them (XLA's InferAllGatherStartShape). How long the result is, the groups say.
 static void check_gather_start(verifier *v, const hlo_instr *i) {
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   i64 dim = dims.n ? dims.v[0] : -1;
-  for (u32 k = 0; k < i->noperands; k++)
-    NEED(v, i, dim >= 0 && dim < hlo_operand(i, k)->shape->rank,
-         "all-gather-start dimension %lld is out of bounds for %s.", (long long)dim,
-         infer_text(hlo_operand(i, k)->shape));
+  bool one = i->noperands == 1;
+  NEED(v, i, hlo_shape_is_tuple(i->shape) && i->shape->nelems >= 2,
+       "an all-gather-start makes a tuple of two elements or more, not %s", infer_text(i->shape));
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_shape *x = hlo_operand(i, k)->shape, *part[2];
+    NEED(v, i, dim >= 0 && dim < x->rank,
+         "all-gather-start dimension %lld is out of bounds for %s.", (long long)dim, infer_text(x));
+    for (u32 j = 0; j < 2; j++) {
+      const hlo_shape *all = i->shape->elems[j];
+      bool several = hlo_shape_is_tuple(all) && all->nelems == i->noperands;
+      NEED(v, i, one || several,
+           "element %u of an all-gather-start's result is %s, for %u operands", j, infer_text(all),
+           i->noperands);
+      part[j] = one ? all : all->elems[k];
+    }
+    NEED(v, i,
+         infer_compatible(part[0], x, 0) && hlo_shape_is_array(part[1]) && part[1]->rank == x->rank,
+         "an all-gather-start of %s cannot make %s and %s", infer_text(x), infer_text(part[0]),
+         infer_text(part[1]));
+  }
 }
 void verify_collective(verifier *v, const hlo_instr *i) {
   NEED(v, i, i->noperands > 0, "%s expects at least 1 operands, but has 0 operands",

@@ -99,6 +99,12 @@ static const row rows[] = {
     {.text = "ENTRY e { x = f32[4] parameter(0) s = (f32[4], f32[8]) all-gather-start(x), "
              "dimensions={1} ROOT d = f32[8] all-gather-done(s) }",
      .want = "dimension 1 is out of bounds"},
+    {.text = "ENTRY e { x = f32[4] parameter(0) s = (f32[4], f32[8]) all-gather-start(x, x), "
+             "dimensions={0} ROOT d = f32[8] all-gather-done(s) }",
+     .want = "for 2 operands"},
+    {.text = "ENTRY e { x = f32[4] parameter(0) s = (f32[3], f32[8]) all-gather-start(x), "
+             "dimensions={0} ROOT d = f32[8] all-gather-done(s) }",
+     .want = "cannot make f32[3]"},
     {.text = "ENTRY e { x = f32[4] parameter(0) ROOT r = f32[4] collective-permute(x), "
              "source_target_pairs={{0,1},{2,1}} }",
      .want = "Target 1 appears more than once"},
