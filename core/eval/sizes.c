@@ -39,20 +39,15 @@ static void set_used(hlo_literal *out, i64 dim, const hlo_literal *from, i64 fro
     out->dynamic_sizes[dim] = from->dynamic_sizes[from_dim];
 }
 
-// Whether a dimension has a size of its own, beside others of the array that have.
-static bool varies(const hlo_literal *l, i64 dim) {
-  const hlo_shape *s = l->shape;
-  return (s->dynamic && s->dynamic[dim]) ||
-         (l->dynamic_sizes && l->dynamic_sizes[dim] < s->dims[dim]);
-}
-
 void ev_dot_sizes(const ev_dims *d, hlo_literal *const *ops, hlo_literal *out) {
   const hlo_ints batch[] = {d->lhs_batch, d->rhs_batch},
                  sum[] = {d->lhs_contracting, d->rhs_contracting};
   u32 to = 0;
-  for (u32 j = 0; j < batch[0].n; j++, to++)
-    for (u32 k = 0; k < 2; k++)
-      if (varies(ops[k], batch[k].v[j])) set_used(out, to, ops[k], batch[k].v[j]);
+  for (u32 j = 0; j < batch[0].n; j++, to++)  // as many as both have
+    for (u32 k = 0; k < 2 && out->dynamic_sizes; k++)
+      if (ops[k]->dynamic_sizes)
+        out->dynamic_sizes[to] =
+            HS_MIN(out->dynamic_sizes[to], ops[k]->dynamic_sizes[batch[k].v[j]]);
   for (u32 k = 0; k < 2; k++)
     for (u32 j = 0; j < ops[k]->shape->rank; j++)
       if (!holds(batch[k], j) && !holds(sum[k], j)) set_used(out, to++, ops[k], j);

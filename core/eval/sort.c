@@ -402,9 +402,11 @@ hs_status hlo_eval_sort(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
     for (u32 k = 0; k < nops; k++) hlo_literal_unref(r[k]);
     return st;
   }
-  for (u32 k = 0; k < nops; k++)
+  for (u32 k = 0; k < nops; k++) {
     if (r[k]->dynamic_sizes && ops[k]->dynamic_sizes)
       memcpy(r[k]->dynamic_sizes, ops[k]->dynamic_sizes, s->rank * sizeof(i32));
+    if (r[k]->dynamic_sizes) r[k]->dynamic_sizes[dim] = (i32)n;  // as many of each as keys
+  }
   *out = hlo_shape_is_tuple(i->shape) ? hlo_literal_tuple(i->shape, nops, r) : r[0];
   return HS_GOOD;
 }

@@ -238,11 +238,17 @@ static bool reduce_window(dyn *d, hlo_instr *i) {
 }
 
 // ---- products -----------------------------------------------------------------------------------
-// Masks a dimension over which two operands are multiplied and added.
-static void contract(dyn *d, hlo_instr *i, hlo_instr *const *of, hlo_instr **now, const i64 *dim) {
+// How much is in use in both operands of a dimension that they share; NULL: all of it.
+static hlo_instr *shared_size(dyn *d, hlo_instr *const *of, const i64 *dim) {
   hlo_instr *n[2];
   for (u32 k = 0; k < 2; k++) n[k] = dyn_size(d, of[k], 0, (u32)dim[k]);
-  hlo_instr *size = n[0] && n[1] ? dyn_op(HLO_MINIMUM, n[0], n[1]) : n[0] ? n[0] : n[1];
+  bool two = n[0] && n[1] && !dyn_same(n[0], n[1]);
+  return two ? dyn_op(HLO_MINIMUM, n[0], n[1]) : n[0] ? n[0] : n[1];
+}
+
+// Masks a dimension over which two operands are multiplied and added.
+static void contract(dyn *d, hlo_instr *i, hlo_instr *const *of, hlo_instr **now, const i64 *dim) {
+  hlo_instr *size = shared_size(d, of, dim);
   for (u32 k = 0; size && k < 2; k++)
     now[k] =
         dyn_mask(now[k], dim[k], size, hlo_build_scalar_f64(i->parent, now[k]->shape->dtype, 0));
@@ -259,11 +265,8 @@ static bool dot(dyn *d, hlo_instr *i) {
     batch[k] = hlo_attr_ints(i, batch_dims[k]), sum[k] = hlo_attr_ints(i, sum_dims[k]);
   for (u32 j = 0; j < sum[0].n; j++)
     contract(d, i, of, now, (const i64[]){sum[0].v[j], sum[1].v[j]});
-  for (u32 j = 0; j < batch[0].n; j++, to++)
-    for (u32 k = 0; k < 2; k++) {
-      hlo_instr *n = dyn_size(d, of[k], 0, (u32)batch[k].v[j]);
-      if (n) dyn_give(d, i, i, 0, to, n);
-    }
+  for (u32 j = 0; j < batch[0].n; j++)
+    dyn_give(d, i, i, 0, to++, shared_size(d, of, (const i64[]){batch[0].v[j], batch[1].v[j]}));
   for (u32 k = 0; k < 2; k++)
     for (u32 j = 0; j < of[k]->shape->rank; j++)
       if (!holds(batch[k], j) && !holds(sum[k], j))
@@ -331,7 +334,10 @@ static bool sort(dyn *d, hlo_instr *i) {
       ops[k] = pass_as_stated(hlo_add_gte(s, k), hlo_shape_leaf(i->shape, k));
     now = hlo_shape_is_tuple(i->shape) ? hlo_add_tuple(i->parent, n, ops) : ops[0];
   }
-  for (u32 k = 0; k < n; k++) dyn_give_leaf(d, i, now, k, hlo_operand(i, k), 0);
+  for (u32 k = 0; k < n; k++) {
+    dyn_give_leaf(d, i, now, k, hlo_operand(i, k), 0);
+    dyn_give(d, i, now, k, dim, size);  // as many of each as there are keys
+  }
   return now == i ? true : dyn_replace(d, i, now);
 }
 
