@@ -38,7 +38,7 @@ static hs_status factor(const job *j, i64 b) {
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->n * p->n) * e;
   char *a = (char *)j->bufs[1] + (size_t)b * bytes;
   bool lower = p->lower != p->a_columns;  // in memory
-  if (j->bufs[0] != j->bufs[1]) memcpy(a, (char *)j->bufs[0] + (size_t)b * bytes, bytes);
+  if (bytes && j->bufs[0] != j->bufs[1]) memcpy(a, (char *)j->bufs[0] + (size_t)b * bytes, bytes);
   i64 bad;
   HS_TRY(cpu_cholesky(p->type, view(a, p->n, !lower), p->n, &bad));
   if (!p->keep_other) {
@@ -58,7 +58,7 @@ static hs_status solve(const job *j, i64 b) {
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->k) * e;
   char *a = (char *)j->bufs[0] + (size_t)(b * p->n * p->n) * e;
   char *x = (char *)j->bufs[2] + (size_t)b * bytes;
-  if (j->bufs[1] != j->bufs[2]) memcpy(x, (char *)j->bufs[1] + (size_t)b * bytes, bytes);
+  if (bytes && j->bufs[1] != j->bufs[2]) memcpy(x, (char *)j->bufs[1] + (size_t)b * bytes, bytes);
   bool turned = p->trans == p->left;
   tri t = {.m = view(a, p->n, turned != p->a_columns),
            .lower = p->lower != turned,
