@@ -375,10 +375,16 @@ static bool permutes_slices(const hlo_instr *i) {
   return sizes && sizes->n > 0;
 }
 
+// Whether operand k goes to the k-th device, which takes it for the result of the sender's number.
+static bool deals_out(const hlo_instr *i) {
+  return i->opcode == HLO_ALL_TO_ALL && hlo_shape_is_tuple(i->shape) &&
+         !hlo_attr_get(i, HLO_ATTR_DIMENSIONS);
+}
+
 // Collectives that move values do so in the result's type, whatever precision an operand has.
 static hs_status settle_types(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops) {
-  bool reduces = hlo_attr_comp(i, HLO_ATTR_TO_APPLY) != NULL;
-  for (u32 k = 0; k < n && !reduces && !permutes_slices(i); k++) {
+  bool as_is = hlo_attr_comp(i, HLO_ATTR_TO_APPLY) || permutes_slices(i) || deals_out(i);
+  for (u32 k = 0; k < n && !as_is; k++) {
     const hlo_shape *tuple = i->shape;
     if (hlo_shape_is_tuple(tuple) && k >= tuple->nelems) continue;  // a root
     const hlo_shape *want = result_shape(i, k, n);
@@ -415,8 +421,7 @@ static hs_status run_collective(ev *e, const hlo_instr *i, hlo_literal **ops, u3
   if (root < 0 || root >= g.n)
     st = hs_fail(HS_E_RUN, "%s: the root %lld is not in a group of %u", i->name, (long long)root,
                  g.n);
-  bool exchange = i->opcode == HLO_ALL_TO_ALL &&
-                  !(hlo_shape_is_tuple(i->shape) && !hlo_attr_get(i, HLO_ATTR_DIMENSIONS));
+  bool exchange = i->opcode == HLO_ALL_TO_ALL && !deals_out(i);
   if (!hs_ok(st)) *nres = 0;
   else if (i->opcode == HLO_RAGGED_ALL_TO_ALL) {
     *nres = 1;
@@ -436,7 +441,7 @@ static hs_status run_collective(ev *e, const hlo_instr *i, hlo_literal **ops, u3
           st = ev_unsupported(i, "with another number of operands than devices");
           break;
         }
-        r[k] = hlo_literal_ref(m->ops[k * n + g.position]);
+        st = in_type(e, m->ops[k * n + g.position], result_shape(i, k, n)->dtype, &r[k]);
         break;
       default: st = ev_unsupported(i, "here");
       }
