@@ -143,12 +143,18 @@ typedef struct used {
 
 static used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) {
   used u = {0};
+  bool told[HLO_MAX_RANK] = {false};
+  for (u32 d = 0; d < i->shape->rank; d++) u.size[d] = (i32)HS_MIN(i->shape->dims[d], INT32_MAX);
   for (u32 j = 0; j < nin; j++) {
-    if (!ops[j]->dynamic_sizes || ops[j]->shape->rank != i->shape->rank) continue;
-    for (u32 d = 0; d < i->shape->rank; d++) {
+    const hlo_shape *s = ops[j]->shape;
+    if (!ops[j]->dynamic_sizes || s->rank != i->shape->rank) continue;
+    for (u32 d = 0; d < s->rank; d++) {
       i32 n = ops[j]->dynamic_sizes[d], had = u.size[d];
+      // a static dimension beside dynamic ones has no size of its own
+      if (n == s->dims[d] && !(s->dynamic && s->dynamic[d])) continue;
       bool spreads = nin == 2 && (n == 1 || had == 1);
-      u.size[d] = !u.dynamic ? n : !spreads ? HS_MIN(n, had) : had == 1 ? n : had;
+      u.size[d] = !told[d] ? n : !spreads ? HS_MIN(n, had) : had == 1 ? n : had;
+      told[d] = true;
     }
     u.dynamic = true;
   }
