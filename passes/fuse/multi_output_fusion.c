@@ -37,12 +37,15 @@ typedef struct merger {
 } merger;
 
 // ---- kernels ------------------------------------------------------------------------------------
+// What is merged is removed, so it has no effect of its own, in its reducer for example.
 static bool is_kernel(const hlo_instr *i) {
   if (hlo_is_controlled(i) || i->dead) return false;
   if (i->opcode == HLO_REDUCE)
-    return hlo_shape_is_array(i->shape) && pass_fusion_role(i) == FUSION_REDUCE;
+    return hlo_shape_is_array(i->shape) && pass_fusion_role(i) == FUSION_REDUCE &&
+           !hlo_has_side_effect(i);
   if (i->opcode != HLO_FUSION)
     return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) && pass_fusion_role(i) == FUSION_POINT;
+  if (hlo_has_side_effect(i)) return false;
   i64 kind = hlo_attr_int(i, HLO_ATTR_KIND, 0);
   if ((kind != HLO_FUSION_KIND_LOOP && kind != HLO_FUSION_KIND_INPUT) ||
       hlo_attr_get(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING))
