@@ -184,9 +184,9 @@ bool hlo_make_instr(hlo_parser *P, hlo_rhs *r, hs_str name, hlo_instr **out);
 // parse_async.c: X-start, X-update, X-done for an opcode X without such forms of its own
 bool hlo_async_opcode(hlo_rhs *r);
 bool hlo_make_async(hlo_parser *P, hlo_rhs *r, const char *want, hlo_instr **out);
-// The operand of an async-update or async-done: there is one, and it is no async-done.
 // E_ATTR at the opcode: the operation needs an attribute; a note shows where it stands.
 bool hlo_missing_attr(hlo_parser *P, const hlo_rhs *r, hlo_attr_id id);
+// The operand of an async-update or async-done: there is one, and it is no async-done.
 bool hlo_check_async_operand(hlo_parser *P, const hlo_rhs *r, u32 n, hlo_instr *const *ops);
 // ... and of the shape that a start or an update states.
 bool hlo_check_async_state(hlo_parser *P, const hlo_rhs *r);
