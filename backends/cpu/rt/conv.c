@@ -290,8 +290,7 @@ static hs_status run_wide(conv *c, void *const *bufs, char *scratch) {
   if (fill || !c->fixed_rhs) {
     i64 packed = c->nr * wide_size[w];
     pack_filter(c, w, filter, bufs[1]);
-    if (c->filter_bytes > packed)
-      memset(filter + packed, 0, (size_t)(c->filter_bytes - packed));
+    if (c->filter_bytes > packed) memset(filter + packed, 0, (size_t)(c->filter_bytes - packed));
     c->kept.filled = c->fixed_rhs;
   }
   if (c->patches) {
