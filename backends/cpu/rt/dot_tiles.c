@@ -54,89 +54,6 @@ typedef struct lanes {
 } lanes;
 
 typedef u32 v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
-typedef u32 v8u32 __attribute__((vector_size(32), aligned(1), may_alias));
-typedef u64 v4u64 __attribute__((vector_size(32), aligned(1), may_alias));
-
-// to[k][lane] = from[lane][k] for 8 lanes; strides in bytes and, of `to`, in units.
-__attribute__((target_clones("default", "avx2"))) static void turn_8x32(u32 *to, i64 step,
-                                                                        const char *from, i64 lane,
-                                                                        i64 n) {
-  i64 k = 0;
-  for (; k + 8 <= n; k += 8) {
-    v8u32 r[8], s[8];
-    for (int i = 0; i < 8; i++) r[i] = *(const v8u32 *)(const void *)(from + i * lane + 4 * k);
-    for (int i = 0; i < 8; i += 2) {
-      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    for (int i = 0; i < 8; i += 4) {
-      r[i] = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-      r[i + 1] = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-      r[i + 2] = __builtin_shufflevector(s[i + 1], s[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
-      r[i + 3] = __builtin_shufflevector(s[i + 1], s[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-    for (int i = 0; i < 4; i++) {
-      s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-      s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-    for (int i = 0; i < 8; i++) *(v8u32 *)(to + (k + i) * step) = s[i];
-  }
-  for (; k < n; k++)
-    for (int i = 0; i < 8; i++) memcpy(to + k * step + i, from + i * lane + 4 * k, 4);
-}
-
-__attribute__((target_clones("default", "avx2"))) static void turn_4x64(u64 *to, i64 step,
-                                                                        const char *from, i64 lane,
-                                                                        i64 n) {
-  i64 k = 0;
-  for (; k + 4 <= n; k += 4) {
-    v4u64 r[4], s[4];
-    for (int i = 0; i < 4; i++) r[i] = *(const v4u64 *)(const void *)(from + i * lane + 8 * k);
-    for (int i = 0; i < 4; i += 2) {
-      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 4, 2, 6);
-      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 1, 5, 3, 7);
-    }
-    for (int i = 0; i < 2; i++) {
-      *(v4u64 *)(to + (k + i) * step) = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 4, 5);
-      *(v4u64 *)(to + (k + i + 2) * step) = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 6, 7);
-    }
-  }
-  for (; k < n; k++)
-    for (int i = 0; i < 4; i++) memcpy(to + k * step + i, from + i * lane + 8 * k, 8);
-}
-
-// 4 lanes of 32 bits.
-static void turn_4x32(u32 *to, i64 step, const char *from, i64 lane, i64 n) {
-  i64 k = 0;
-  for (; k + 4 <= n; k += 4) {
-    v4u32 r[4], s[4];
-    for (int i = 0; i < 4; i++) r[i] = *(const v4u32 *)(const void *)(from + i * lane + 4 * k);
-    for (int i = 0; i < 4; i += 2) {
-      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 4, 1, 5);
-      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 6, 3, 7);
-    }
-    for (int i = 0; i < 2; i++) {
-      *(v4u32 *)(to + (k + 2 * i) * step) = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 4, 5);
-      *(v4u32 *)(to + (k + 2 * i + 1) * step) = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 6, 7);
-    }
-  }
-  for (; k < n; k++)
-    for (int i = 0; i < 4; i++) memcpy(to + k * step + i, from + i * lane + 4 * k, 4);
-}
-
-// The same for any number of lanes and units of 4 or 8 bytes; lane: bytes.
-static void turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 n, size_t unit) {
-  i64 l = 0;
-  for (; unit == 4 && l + 8 <= count; l += 8)
-    turn_8x32((u32 *)(void *)to + l, step, from + l * lane, lane, n);
-  for (; unit == 4 && l + 4 <= count; l += 4)
-    turn_4x32((u32 *)(void *)to + l, step, from + l * lane, lane, n);
-  for (; unit == 8 && l + 4 <= count; l += 4)
-    turn_4x64((u64 *)(void *)to + l, step, from + l * lane, lane, n);
-  for (; l < count; l++)
-    for (i64 k = 0; k < n; k++)
-      memcpy(to + (size_t)(k * step + l) * unit, from + l * lane + k * (i64)unit, unit);
-}
 
 // Rows of whole panels as they are: bytes of a row, a multiple of 32, and rows apart. In vectors
 // that every machine has: wider ones would go through the stack here.
@@ -176,7 +93,7 @@ static void pack_floats(char *to, i64 step, const lanes *p, i64 count, i64 n) {
   bool same = cpu_dot_stored_as(p->t, p->ct);
   clear_lanes(to, step, count, n, unit);
   if (same && p->k == 1) {
-    turn(to, step, p->at, p->lane * (i64)e, count, n, unit);
+    cpu_turn(to, step, p->at, p->lane * (i64)e, count, n, unit);
     return;
   }
   if (same && p->lane == 1 && count == step && (size_t)step * unit % 32 == 0) {
@@ -196,7 +113,7 @@ static void pack_floats(char *to, i64 step, const lanes *p, i64 count, i64 n) {
     for (i64 i = 0; i < m; i++)
       cpu_dot_widen(some + i * K_BYTES, p->ct, p->at + (size_t)((l + i) * p->lane) * e, p->t, p->k,
                     n);
-    turn(to + (size_t)l * unit, step, some, K_BYTES, m, n, unit);
+    cpu_turn(to + (size_t)l * unit, step, some, K_BYTES, m, n, unit);
   }
 }
 
@@ -204,7 +121,7 @@ static void pack_floats(char *to, i64 step, const lanes *p, i64 count, i64 n) {
 static void pack_bytes(char *to, i64 step, const lanes *p, i64 count, i64 n) {
   i64 whole = n / 4, units = (n + 3) / 4;
   clear_lanes(to, step, count, units, 4);
-  if (p->k == 1) turn(to, step, p->at, p->lane, count, whole, 4);
+  if (p->k == 1) cpu_turn(to, step, p->at, p->lane, count, whole, 4);
   else
     for (i64 g = 0; g < whole; g++) {
       const char *r = p->at + 4 * g * p->k;

@@ -3,8 +3,8 @@
 //
 // The copy drops dims of extent 1, takes the others in the order of the destination, merges those
 // that are contiguous on both sides, and does the two innermost in blocks, the one where the source
-// has neighbours among them, so that a transpose uses whole cache lines of both sides; large ones
-// run in parallel over the outermost dim.
+// has neighbours among them, so that a transpose uses whole cache lines of both sides, and elements of
+// 4 and 8 bytes are turned in registers; large ones run in parallel over the outermost dim.
 #include "backends/cpu/rt/rt.h"
 
 // ---- strides ------------------------------------------------------------------------------------
@@ -37,6 +37,92 @@ bool cpu_same_bytes(const hlo_shape *a, const hlo_shape *b) {
   return a->logical == b->logical && cpu_same_order(a, b);
 }
 
+// ---- transposes in registers --------------------------------------------------------------------
+
+typedef u32 v4u32 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef u32 v8u32 __attribute__((vector_size(32), aligned(1), may_alias));
+typedef u64 v4u64 __attribute__((vector_size(32), aligned(1), may_alias));
+
+// to[k][lane] = from[lane][k] for 8 lanes; strides in bytes and, of `to`, in units.
+__attribute__((target_clones("default", "avx2"))) static void turn_8x32(u32 *to, i64 step,
+                                                                        const char *from, i64 lane,
+                                                                        i64 n) {
+  i64 k = 0;
+  for (; k + 8 <= n; k += 8) {
+    v8u32 r[8], s[8];
+    for (int i = 0; i < 8; i++) r[i] = *(const v8u32 *)(const void *)(from + i * lane + 4 * k);
+    for (int i = 0; i < 8; i += 2) {
+      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    for (int i = 0; i < 8; i += 4) {
+      r[i] = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 1] = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+      r[i + 2] = __builtin_shufflevector(s[i + 1], s[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+      r[i + 3] = __builtin_shufflevector(s[i + 1], s[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    for (int i = 0; i < 4; i++) {
+      s[i] = __builtin_shufflevector(r[i], r[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+      s[i + 4] = __builtin_shufflevector(r[i], r[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+    for (int i = 0; i < 8; i++) *(v8u32 *)(to + (k + i) * step) = s[i];
+  }
+  for (; k < n; k++)
+    for (int i = 0; i < 8; i++) memcpy(to + k * step + i, from + i * lane + 4 * k, 4);
+}
+
+__attribute__((target_clones("default", "avx2"))) static void turn_4x64(u64 *to, i64 step,
+                                                                        const char *from, i64 lane,
+                                                                        i64 n) {
+  i64 k = 0;
+  for (; k + 4 <= n; k += 4) {
+    v4u64 r[4], s[4];
+    for (int i = 0; i < 4; i++) r[i] = *(const v4u64 *)(const void *)(from + i * lane + 8 * k);
+    for (int i = 0; i < 4; i += 2) {
+      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 4, 2, 6);
+      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 1, 5, 3, 7);
+    }
+    for (int i = 0; i < 2; i++) {
+      *(v4u64 *)(to + (k + i) * step) = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 4, 5);
+      *(v4u64 *)(to + (k + i + 2) * step) = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 6, 7);
+    }
+  }
+  for (; k < n; k++)
+    for (int i = 0; i < 4; i++) memcpy(to + k * step + i, from + i * lane + 8 * k, 8);
+}
+
+// 4 lanes of 32 bits.
+static void turn_4x32(u32 *to, i64 step, const char *from, i64 lane, i64 n) {
+  i64 k = 0;
+  for (; k + 4 <= n; k += 4) {
+    v4u32 r[4], s[4];
+    for (int i = 0; i < 4; i++) r[i] = *(const v4u32 *)(const void *)(from + i * lane + 4 * k);
+    for (int i = 0; i < 4; i += 2) {
+      s[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 4, 1, 5);
+      s[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 6, 3, 7);
+    }
+    for (int i = 0; i < 2; i++) {
+      *(v4u32 *)(to + (k + 2 * i) * step) = __builtin_shufflevector(s[i], s[i + 2], 0, 1, 4, 5);
+      *(v4u32 *)(to + (k + 2 * i + 1) * step) = __builtin_shufflevector(s[i], s[i + 2], 2, 3, 6, 7);
+    }
+  }
+  for (; k < n; k++)
+    for (int i = 0; i < 4; i++) memcpy(to + k * step + i, from + i * lane + 4 * k, 4);
+}
+
+void cpu_turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 n, size_t unit) {
+  i64 l = 0;
+  for (; unit == 4 && l + 8 <= count; l += 8)
+    turn_8x32((u32 *)(void *)to + l, step, from + l * lane, lane, n);
+  for (; unit == 4 && l + 4 <= count; l += 4)
+    turn_4x32((u32 *)(void *)to + l, step, from + l * lane, lane, n);
+  for (; unit == 8 && l + 4 <= count; l += 4)
+    turn_4x64((u64 *)(void *)to + l, step, from + l * lane, lane, n);
+  for (; l < count; l++)
+    for (i64 k = 0; k < n; k++)
+      memcpy(to + (size_t)(k * step + l) * unit, from + l * lane + k * (i64)unit, unit);
+}
+
 // ---- relayout: strided copy ---------------------------------------------------------------------
 
 typedef struct relayout_job {
@@ -65,6 +151,14 @@ static void relayout_inner(const relayout_job *j, u32 d, i64 dst, i64 src) {
     for (i64 a = 0; a < n; a++)
       memcpy(j->dst + (size_t)(dst + a * dn) * j->elem, j->src + (size_t)(src + a * sn) * j->elem,
              (size_t)m * j->elem);
+    return;
+  }
+  if (dm == 1 && sn == 1 && (j->elem == 4 || j->elem == 8)) {
+    for (i64 a = 0; a < n; a += B)
+      for (i64 b = 0; b < m; b += B)
+        cpu_turn(j->dst + (size_t)(dst + a * dn + b) * j->elem, dn,
+                 j->src + (size_t)(src + a + b * sm) * j->elem, sm * (i64)j->elem, HS_MIN(m - b, B),
+                 HS_MIN(n - a, B), j->elem);
     return;
   }
 #define BLOCKS(T)                                    \
