@@ -321,16 +321,18 @@ static hs_status run_conv(void *state, void *const *bufs, void *scratch) {
 
 static conv_mode pick_mode(const conv *c) {
   i64 window = 1, out = 1;
-  bool dilated = false, strided = false, reversed = false;
+  // windows side by side cut an image into patches; that of a filter's gradient is large too
+  bool dilated = false, strided = false, reversed = false, apart = true;
   for (u32 k = 0; k < c->ns; k++) {
     window *= c->k[k];
     out *= c->out[k];
     dilated |= c->ld[k] > 1;
     strided |= c->stride[k] > 1;
     reversed |= c->rev[k];
+    apart &= c->stride[k] >= c->k[k];
   }
   if (dilated) return !strided && c->BG == 1 ? CONV_BACK_DATA : CONV_PLAIN;
-  if (window > out && window >= 16 && !reversed && c->G == 1) return CONV_BACK_WEIGHTS;
+  if (window > out && window >= 16 && !reversed && !apart && c->G == 1) return CONV_BACK_WEIGHTS;
   return c->BG == 1 ? CONV_FORWARD : CONV_PLAIN;
 }
 

@@ -152,6 +152,28 @@ static void patches(void **st) {
   }
 }
 
+// Windows side by side are an image cut into patches, as a vision transformer's: not the gradient of
+// a filter, whose window is as large beside its result.
+static void cut_images(void **st) {
+  (void)st;
+  static const char *const cases[] = {
+      MODULE("ENTRY e { x = f32[2,32,48,3] parameter(0)\n w = f32[16,16,3,24] parameter(1)\n"
+             " ROOT c = f32[2,2,3,24] convolution(x, w), window={size=16x16 stride=16x16}, "
+             "dim_labels=b01f_01io->b01f }"),
+      MODULE("ENTRY e { x = f32[2,3,32,48] parameter(0)\n w = f32[24,3,16,16] parameter(1)\n"
+             " ROOT c = f32[2,24,2,3] convolution(x, w), window={size=16x16 stride=16x16}, "
+             "dim_labels=bf01_oi01->bf01 }"),
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) agrees(cases[k]);
+#if HAVE_DNNL
+  for (size_t k = 0; k < HS_COUNT(cases); k++) runs_as(cases[k], "convolution (oneDNN forward)");
+  runs_as(MODULE("ENTRY e { x = f32[8,16,16,3] parameter(0)\n g = f32[8,14,14,6] parameter(1)\n"
+                 " ROOT c = f32[3,3,3,6] convolution(x, g), window={size=14x14}, "
+                 "dim_labels=f01b_i01o->01bf }"),
+          "convolution (oneDNN backward weights)");
+#endif
+}
+
 // From one feature to one: the kernels of the emitter, along the places of the result.
 static void thin_convolutions(void **st) {
   (void)st;
@@ -557,6 +579,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(narrow_dots),
       cmocka_unit_test(convolutions),
       cmocka_unit_test(patches),
+      cmocka_unit_test(cut_images),
       cmocka_unit_test(thin_convolutions),
       cmocka_unit_test(cut_convolutions),
       cmocka_unit_test(copies_of_convolutions),
