@@ -14,5 +14,5 @@ if ${CC:-gcc} -std=gnu17 -fsyntax-only -I"$mutant" -I. -isystem "$home/include" 
   echo "a wrong number is not found"; exit 1
 fi
 nvml=; [ -f "$home/include/nvml.h" ] || nvml=" (but for NVML's: no nvml.h there)"
-count() { cat backends/gpu/cuda/*.def $([ -n "$nvml" ] || ls backends/gpu/nvml/*.def) | grep -c "$1"; }
-echo "$(count '^[A-Z]*_NUMBER(') numbers, $(count '^\(BLAS\|CUBLAS\|DNN\|FFT\|SOLVER\|ML\)_FN(') functions as in $home/include$nvml"
+count() { cat backends/gpu/cuda/*.def backends/gpu/nccl/*.def $([ -n "$nvml" ] || ls backends/gpu/nvml/*.def) | grep -c "$1"; }
+echo "$(count '^[A-Z]*_NUMBER(') numbers, $(count '^\(BLAS\|CUBLAS\|DNN\|FFT\|SOLVER\|NCCL\|ML\)_FN(') functions as in $home/include$nvml"

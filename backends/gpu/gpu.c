@@ -5,6 +5,7 @@
 // compile request has a few fields more. `gpu` needs no device to compile for a named one: then
 // the program can be looked at, and running it says what is missing.
 #include "backends/cpu/client.h"
+#include "backends/gpu/nccl/nccl.h"
 #include "backends/gpu/nvml/nvml.h"
 #include "backends/gpu/gpu.h"
 
@@ -69,6 +70,9 @@ static bool gpu_extras(hs_buf *text, hs_buf *fix) {
     hs_buf_printf(text, "%snot found: %s (kernels of ours and the host do without)",
                   text->n ? "; " : "", hs_buf_cstr(&missing));
   hs_buf_puts(text, cuda_library_present(&cuda_nvml) ? "; energy by NVML" : "; no NVML: no energy");
+  hs_buf_puts(text, cuda_library_present(&cuda_nccl)
+                        ? "; NCCL is here, but several devices are not used yet"
+                        : "; no NCCL");
   hs_buf_puts(fix,
               "install NVIDIA's CUDA toolkit and cuDNN 9, or name files in HLOSH_LIBCUBLAS, ...");
   hs_buf_free(&missing);

@@ -267,6 +267,52 @@ _Static_assert(sizeof TEXT(cuGraphAddNode) == sizeof "cuGraphAddNode_v2" &&
                        sizeof "cuStreamUpdateCaptureDependencies_v2",
                "the versions that the headers mean are those that are asked for");
 
+// ---- NCCL ---------------------------------------------------------------------------------------
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+
+#include "backends/gpu/nccl/nccl.h"
+
+#define NCCL_NUMBER(name, theirs, value) \
+  _Static_assert((long)(theirs) == (value), #theirs " has another number");
+#include "backends/gpu/nccl/nccl_numbers.def"
+#undef NCCL_NUMBER
+static inline void collectives_exist(const void **out) {
+#define NCCL_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
+#include "backends/gpu/nccl/nccl.def"
+#undef NCCL_FN
+}
+static inline void collective_arguments(void) {
+  ncclResult_t (*all)(ncclComm_t *, int, const int *) = ncclCommInitAll;
+  ncclResult_t (*split)(ncclComm_t, int, int, ncclComm_t *, ncclConfig_t *) = ncclCommSplit;
+  ncclResult_t (*failed)(ncclComm_t, ncclResult_t *) = ncclCommGetAsyncError;
+  ncclResult_t (*reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                         cudaStream_t) = ncclAllReduce;
+  ncclResult_t (*scatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                          cudaStream_t) = ncclReduceScatter;
+  ncclResult_t (*gather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t) =
+      ncclAllGather;
+  ncclResult_t (*broadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
+                            cudaStream_t) = ncclBroadcast;
+  ncclResult_t (*send)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) =
+      ncclSend;
+  ncclResult_t (*recv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = ncclRecv;
+  (void)all, (void)split, (void)failed, (void)reduce, (void)scatter, (void)gather;
+  (void)broadcast, (void)send, (void)recv;
+}
+_Static_assert((int)ncclUnhandledCudaError == NCCL_UNHANDLED_CUDA &&
+                   (int)ncclSystemError == NCCL_SYSTEM && (int)ncclInternalError == NCCL_INTERNAL &&
+                   (int)ncclInvalidArgument == NCCL_INVALID_ARGUMENT &&
+                   (int)ncclInvalidUsage == NCCL_INVALID_USAGE &&
+                   (int)ncclRemoteError == NCCL_REMOTE,
+               "errors have their numbers");
+_Static_assert(sizeof(ncclResult_t) == sizeof(nccl_result) &&
+                   sizeof(ncclDataType_t) == sizeof(int) && sizeof(ncclRedOp_t) == sizeof(int),
+               "enumerations are ints");
+_Static_assert(NCCL_VERSION_CODE >= NCCL_OLDEST && NCCL_VERSION_CODE < NCCL_TOO_NEW,
+               "the version that is installed is one that is taken");
+#endif
+
 // ---- NVML ---------------------------------------------------------------------------------------
 #if __has_include(<nvml.h>)
 #include <nvml.h>

@@ -81,6 +81,9 @@ const char *plugin_fake_cudnn(const char *mode) {
 const char *plugin_fake_cufft(const char *mode) {
   return as_mode("libfake_cufft", mode, "missing", "cufftSetWorkArea");
 }
+const char *plugin_fake_nccl(const char *mode) {
+  return as_mode("libfake_nccl", mode, "missing", "ncclAllReduce");
+}
 
 const char plugin_fused_parts[] =
     "HloModule parts, num_partitions=2\n"

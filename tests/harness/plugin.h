@@ -20,6 +20,7 @@ const char *plugin_fake_cufft(const char *mode);
 const char *plugin_fake_cudnn(const char *mode);
 const char *plugin_fake_cusolver(const char *mode);
 const char *plugin_fake_cublas(const char *mode);
+const char *plugin_fake_nccl(const char *mode);
 // A whole file, which the caller frees; empty when it cannot be read.
 hs_buf plugin_read(const char *path);
 bool plugin_write(const char *path, const void *p, size_t n);
