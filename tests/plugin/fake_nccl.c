@@ -46,7 +46,9 @@ struct nccl_comm {
   int rank;
   cuda_device device;
   cuda_event *arrived, *done;
+  nccl_comm *next;  // all of them: one that was destroyed is known as such
 };
+static nccl_comm *comms_made;
 typedef struct call {
   call_kind kind;
   bool met;  // was joined with those of the other devices
@@ -148,7 +150,8 @@ static void reduce(const work *w, u8 *out, size_t n) {
       combine(w->at[0].type, w->at[0].op, out + k, w->at[r].from + k);
 }
 
-// All of the result first, then its parts: results may lie where operands do.
+// All of the result first, then its parts: results may lie where operands do. Runs once, as nothing
+// here is recorded.
 static void together(void *arg) {
   const work *w = arg;
   const call *c = &w->at[0];
@@ -164,6 +167,7 @@ static void together(void *arg) {
     memcpy(w->at[r].to, result + (c->kind == SCATTER ? one * (size_t)r : 0),
            written_bytes(&w->at[r]));
   free(result);
+  free(arg);
 }
 
 #define DRIVER(r, symbol, args, ...)                     \
@@ -177,17 +181,22 @@ static void together(void *arg) {
 #define MARK(r, event, stream) \
   DRIVER(r, cuEventRecord, (cuda_event *, cuda_stream *), event, stream)
 
+// A copy, which is gone as soon as it is done.
+static bool later(cuda_stream *stream, const work *w) {
+  work *own = malloc(sizeof *own);
+  *own = *w;
+  return enqueue(stream, together, own);
+}
+
 // The first of the streams does the work, after all have come to it; the others wait for that.
-static bool meet(const work *found) {
-  work *w = malloc(sizeof *w);  // as long as the process
-  *w = *found;
+static bool meet(const work *w) {
   const call *first = &w->at[0];
   bool ok = true;
   for (int r = 1; r < w->n; r++) {
     MARK(ok, w->at[r].comm->arrived, w->at[r].stream);
     WAIT(ok, first->stream, w->at[r].comm->arrived);
   }
-  ok = ok && enqueue(first->stream, together, w);
+  ok = ok && later(first->stream, w);
   MARK(ok, first->comm->done, first->stream);
   for (int r = 1; r < w->n; r++) WAIT(ok, w->at[r].stream, first->comm->done);
   return ok;
@@ -206,7 +215,8 @@ static bool on_its(cuda_device d, const u8 *p, size_t n) {
 
 static nccl_comm *comm_new(clique *all, int rank, cuda_device device) {
   nccl_comm *c = calloc(1, sizeof *c);
-  *c = (nccl_comm){.alive = true, .all = all, .rank = rank, .device = device};
+  *c = (nccl_comm){.alive = true, .all = all, .rank = rank, .device = device, .next = comms_made};
+  comms_made = c;
   cuda_context *before = api.context;
   bool ok = api.contexts[device] != NULL;
   DRIVER(ok, cuCtxSetCurrent, (cuda_context *), api.contexts[device]);
@@ -306,10 +316,7 @@ static bool join_pair(call *c) {
     c->met = x->met = true;
     bool self = x->comm == c->comm && x->stream == c->stream;
     work w = {.n = 2, .at = {c->kind == SEND ? *c : *x, c->kind == SEND ? *x : *c}};
-    if (!self) return meet(&w);
-    work *kept = malloc(sizeof *kept);
-    *kept = w;
-    return enqueue(c->stream, together, kept);
+    return self ? later(c->stream, &w) : meet(&w);
   }
   return broken("it has no other end", c);
 }

@@ -1,7 +1,7 @@
 // collectives.c — what NCCL is asked for when several devices compute together, by an NCCL and a
-// driver of our own: every function, type and reduction, parts of groups, drivers that are late;
-// calls that real devices would wait in for ever; libraries that are missing, old, new or fail.
-// tests/cuda_headers.sh has the numbers.
+// driver of our own: every function, type and reduction, as the evaluator has them, parts of
+// groups, drivers that are late; calls that real devices would wait in for ever; libraries that are
+// missing, old, new or fail. tests/cuda_headers.sh has the numbers.
 #include "tests/unit/skip.h"
 
 #include <stdio.h>
@@ -13,6 +13,8 @@
 #include "backends/gpu/cuda/driver.h"
 #include "backends/gpu/emu/api.h"
 #include "backends/gpu/nccl/nccl.h"
+#include "core/eval/eval.h"
+#include "tests/unit/modules.h"
 
 #define OK(call) assert_int_equal((call), 0)
 #define REFUSED(call) assert_int_equal((call), NCCL_INVALID_USAGE)
@@ -263,6 +265,97 @@ static void groups(void **st) {
   end(&m);
 }
 
+// ---- what the evaluator says --------------------------------------------------------------------
+enum { F32 = NCCL_NUMBER_FLOAT32, X = 8 };  // X: elements of a device's operand
+
+static nccl_result sum_it(machine *m, int r, nccl_comm *c) {
+  return nccl.all_reduce(m->in[r], m->out[r], X, F32, NCCL_NUMBER_SUM, c, m->stream[r]);
+}
+static nccl_result most_of_it(machine *m, int r, nccl_comm *c) {
+  return nccl.all_reduce(m->in[r], m->out[r], X, F32, NCCL_NUMBER_MAX, c, m->stream[r]);
+}
+static nccl_result gather_it(machine *m, int r, nccl_comm *c) {
+  return nccl.all_gather(m->in[r], m->out[r], X, F32, c, m->stream[r]);
+}
+static nccl_result scatter_it(machine *m, int r, nccl_comm *c) {
+  return nccl.reduce_scatter(m->in[r], m->out[r], X / 2, F32, NCCL_NUMBER_SUM, c, m->stream[r]);
+}
+static nccl_result broadcast_it(machine *m, int r, nccl_comm *c) {
+  return nccl.broadcast(m->in[r], m->out[r], X, F32, 0, c, m->stream[r]);
+}
+static nccl_result exchange_it(machine *m, int r, nccl_comm *c) {
+  nccl_result said = NCCL_OK;
+  for (int peer = 0; peer < 2 && said == NCCL_OK; peer++) {
+    u64 at = (u64)peer * X / 2 * 4;
+    said = nccl.send(m->in[r] + at, X / 2, F32, peer, c, m->stream[r]);
+    if (said == NCCL_OK) said = nccl.recv(m->out[r] + at, X / 2, F32, peer, c, m->stream[r]);
+  }
+  return said;
+}
+
+#define PAIRS ", replica_groups={{0,2},{1,3}}"
+static const struct {
+  const char *hlo;
+  nccl_result (*call)(machine *, int device, nccl_comm *);
+} collectives[] = {
+    {"f32[8] all-reduce(x), to_apply=add" PAIRS, sum_it},
+    {"f32[8] all-reduce(x), to_apply=max" PAIRS, most_of_it},
+    {"f32[16] all-gather(x), dimensions={0}" PAIRS, gather_it},
+    {"f32[4] reduce-scatter(x), dimensions={0}, to_apply=add" PAIRS, scatter_it},
+    {"f32[8] collective-broadcast(x)" PAIRS, broadcast_it},
+    {"f32[8] all-to-all(x), dimensions={0}" PAIRS, exchange_it},
+};
+
+static void agree(machine *m, u32 row, nccl_comm *const *part) {
+  char *text = hs_format(
+      "HloModule m, replica_count=4\n"
+      "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+      "max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }\n"
+      "ENTRY e { x = f32[8] parameter(0) ROOT r = %s }\n",
+      collectives[row].hlo);
+  hlo_module *h = parse(text);
+  hlo_literal *x[MOST], *const *ops[MOST], *want[MOST];
+  float in[MOST][BYTES / 4] = {0}, got[BYTES / 4];
+  for (int r = 0; r < MOST; r++) {
+    expect_good(hlo_literal_new(h->entry->params[0]->shape, &x[r]), "operand");
+    for (int k = 0; k < X; k++) in[r][k] = (float)((k * 7 + r * 5) % 11) + 0.1f * (float)r;
+    for (int k = 0; k < X; k++) hlo_literal_set_f64(x[r], k, (double)in[r][k]);
+    ops[r] = &x[r];
+    put(m, r, in[r]);
+  }
+  expect_good(hlo_eval_together(h->entry->root, MOST, 1, NULL, ops, NULL, want), text);
+  OK(nccl.group_start());
+  for (int r = 0; r < MOST; r++) OK(collectives[row].call(m, r, part[r]));
+  OK(nccl.group_end());
+  i64 n = h->entry->root->shape->elements;
+  for (int r = 0; r < MOST; r++) {
+    get(m, r, m->out[r], got);
+    for (i64 k = 0; k < n; k++)
+      if ((double)got[k] != hlo_literal_f64(want[r], k))
+        fail_msg("%s: device %d, element %d: %g, not %g", collectives[row].hlo, r, (int)k,
+                 (double)got[k], hlo_literal_f64(want[r], k));
+    hlo_literal_unref(want[r]);
+    hlo_literal_unref(x[r]);
+  }
+  hlo_module_free(h);
+  hs_free(text);
+}
+
+static void evaluator(void **st) {
+  for (int late = 0; late < 2; late++) {
+    machine m = begin(MOST, late);
+    nccl_comm *part[MOST];
+    open_context(st);
+    OK(nccl.group_start());
+    for (int r = 0; r < MOST; r++) OK(nccl.split(m.all[r], r & 1, r, &part[r], NULL));
+    OK(nccl.group_end());
+    for (u32 k = 0; k < HS_COUNT(collectives); k++) agree(&m, k, part);
+    for (int r = 0; r < MOST; r++) OK(nccl.free(part[r]));
+    close_context(st);
+    end(&m);
+  }
+}
+
 // ---- what is refused ----------------------------------------------------------------------------
 typedef struct wrong {
   size_t count;
@@ -341,9 +434,9 @@ static int tear_down(void **st) { return (void)st, plugin_folder_remove(), 0; }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(opens),      cmocka_unit_test(errors), cmocka_unit_test(reduces),
-      cmocka_unit_test(every_type), cmocka_unit_test(others), cmocka_unit_test(groups),
-      cmocka_unit_test(refuses),    cmocka_unit_test(faults),
+      cmocka_unit_test(opens),      cmocka_unit_test(errors),  cmocka_unit_test(reduces),
+      cmocka_unit_test(every_type), cmocka_unit_test(others),  cmocka_unit_test(groups),
+      cmocka_unit_test(evaluator),  cmocka_unit_test(refuses), cmocka_unit_test(faults),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
