@@ -8,6 +8,7 @@
 //   buffers.c  buffer assignment: in-place results, live ranges, heap simulation
 //   chain.c    products that become one step with what lies between them
 //   region.c   which parts become one function
+//   in_step.c  loops and branches of several devices that run in step
 //   exec.c     runs steps; control flow without round trips
 //   bind.c     a run in its caller's memory instead of the program's
 //   program.c  lowering: HLO -> steps over values, placed and made ready to run

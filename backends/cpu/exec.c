@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "backends/cpu/in_step.h"
 #include "backends/cpu/region.h"
 
 enum { AREA_TEMP, AREA_ARGS, AREA_OUT };
@@ -290,8 +291,7 @@ static hs_status run_while(cpu_program *p, cpu_step *s) {
   }
 }
 
-static i64 branch_of(const cpu_step *s) {
-  const void *sel = s->bufs[0];
+static i64 branch_of(const cpu_step *s, const void *sel) {
   if (hlo_operand(s->instr, 0)->shape->dtype == HLO_PRED) return *(const u8 *)sel ? 0 : 1;
   i32 v;
   memcpy(&v, sel, sizeof v);
@@ -299,7 +299,7 @@ static i64 branch_of(const cpu_step *s) {
 }
 
 static hs_status run_conditional(cpu_program *p, cpu_step *s) {
-  i64 k = branch_of(s);
+  i64 k = branch_of(s, s->bufs[0]);
   HS_TRY(run_block(p, &s->blocks[k]));
   run_moves(p, &s->blocks[k].moves);
   return HS_GOOD;
@@ -339,29 +339,11 @@ static hs_status run_region(cpu_program *p, cpu_region *x) {
 }
 
 // ---- several devices, in step -------------------------------------------------------------------
-//
-// A step is run for each device that is `here`, one after the other, before the next step. Where
-// devices decide differently, those that do not take a branch, or have left a loop, are away until
-// the others are through: a collective there that waits for them is a deadlock, as it is on real
-// devices. When there is another that they could meet it at, which real devices would, the program
-// is one that this backend does not run.
 
 // The device's turn: its addresses, and those of the step's values.
 static void turn(cpu_program *p, u32 device, cpu_step *s) {
   p->addr = p->addr_of[device];
   look_up(p, s);
-}
-
-static hs_status did_not_meet(const cpu_program *p, const hlo_instr *i, hs_status deadlock) {
-  hlo_for_each_comp(c, p->m)
-    hlo_for_each_instr(other, c)
-      if (other != i && hlo_op_has(other->opcode, HLO_F_COLLECTIVE) && hlo_eval_meets(i, other)) {
-        hs_status_drop(deadlock);
-        return hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode),
-                               "unsupported: devices that meet at %s and at %s, in two branches",
-                               i->name, other->name);
-      }
-  return deadlock;
 }
 
 static hs_status called_by_all(cpu_program *p, cpu_step *s) {
@@ -377,55 +359,36 @@ static hs_status called_by_all(cpu_program *p, cpu_step *s) {
   hs_free(all);
   hs_free(bufs);
   bool away = memchr(p->here, false, p->ndevices) != NULL;
-  return !hs_ok(st) && away ? did_not_meet(p, s->instr, st) : st;
+  return !hs_ok(st) && away ? cpu_did_not_meet(p->m, s->instr, st) : st;
 }
 
-static hs_status while_of_devices(cpu_program *p, cpu_step *s) {
-  bool *before = hs_alloc(p->ndevices);
-  memcpy(before, p->here, p->ndevices);
-  for (u32 d = 0; d < p->ndevices; d++)
-    if (p->here[d]) turn(p, d, s), enter_loop(p, s);
-  hs_status st = HS_GOOD;
-  for (bool any = true; any && hs_ok(st);) {
-    st = run_block(p, &s->blocks[0]);
-    any = false;
-    for (u32 d = 0; d < p->ndevices && hs_ok(st); d++) {
-      p->addr = p->addr_of[d];
-      p->here[d] = p->here[d] && *(const u8 *)address(p, s->pred);
-      any |= p->here[d];
-    }
-    if (any && hs_ok(st)) st = run_block(p, &s->blocks[1]);
-    for (u32 d = 0; any && d < p->ndevices && hs_ok(st); d++)
-      if (p->here[d]) p->addr = p->addr_of[d], run_moves(p, &s->blocks[1].moves);
-  }
-  memcpy(p->here, before, p->ndevices);
-  hs_free(before);
-  return st;
+static hs_status enter_on(void *ctx, u32 device, cpu_step *s) {
+  turn(ctx, device, s);
+  enter_loop(ctx, s);
+  return HS_GOOD;
 }
 
-static hs_status conditional_of_devices(cpu_program *p, cpu_step *s) {
-  bool *before = hs_alloc(p->ndevices);
-  i64 *branch = hs_alloc(p->ndevices * sizeof *branch);
-  memcpy(before, p->here, p->ndevices);
-  for (u32 d = 0; d < p->ndevices; d++)
-    if (p->here[d]) turn(p, d, s), branch[d] = branch_of(s);
-  hs_status st = HS_GOOD;
-  for (u32 k = 0; k < s->nblocks && hs_ok(st); k++) {
-    bool any = false;
-    for (u32 d = 0; d < p->ndevices; d++) any |= p->here[d] = before[d] && branch[d] == (i64)k;
-    if (any) st = run_block(p, &s->blocks[k]);
-    for (u32 d = 0; any && d < p->ndevices && hs_ok(st); d++)
-      if (p->here[d]) p->addr = p->addr_of[d], run_moves(p, &s->blocks[k].moves);
-  }
-  memcpy(p->here, before, p->ndevices);
-  hs_free(before);
-  hs_free(branch);
-  return st;
+static hs_status decide_on(void *ctx, u32 device, const cpu_step *s, i64 *out) {
+  cpu_program *p = ctx;
+  p->addr = p->addr_of[device];
+  *out = s->kind == CPU_STEP_WHILE ? *(const u8 *)address(p, s->pred)
+                                   : branch_of(s, address(p, s->pred));
+  return HS_GOOD;
+}
+
+static hs_status block_on_devices(void *ctx, cpu_block *b) { return run_block(ctx, b); }
+
+static hs_status moves_on(void *ctx, u32 device, const cpu_moves *m) {
+  cpu_program *p = ctx;
+  p->addr = p->addr_of[device];
+  run_moves(p, m);
+  return HS_GOOD;
 }
 
 static hs_status run_on_devices(cpu_program *p, cpu_step *s) {
-  if (s->kind == CPU_STEP_WHILE) return while_of_devices(p, s);
-  if (s->kind == CPU_STEP_COND) return conditional_of_devices(p, s);
+  const cpu_in_step x = {p->ndevices, p->here, p, enter_on, decide_on, block_on_devices, moves_on};
+  if (s->kind == CPU_STEP_WHILE) return cpu_while_in_step(&x, s, -1);
+  if (s->kind == CPU_STEP_COND) return cpu_branches_in_step(&x, s);
   if (s->kind == CPU_STEP_CALLED && s->called == CPU_CALLED_DEVICES) return called_by_all(p, s);
   for (u32 d = 0; d < p->ndevices; d++)
     if (p->here[d]) {
