@@ -98,6 +98,29 @@ static hs_status group_of(ev *e, const hlo_instr *i, u32 *devices, group *g) {
   return HS_GOOD;
 }
 
+// A device as one of a world without any values.
+static ev one_of(ev_world *w, u32 replicas, u32 partitions, u32 device) {
+  *w = (ev_world){.n = replicas * partitions, .replicas = replicas, .partitions = partitions};
+  return (ev){.world = w, .replica = device / partitions, .partition = device % partitions};
+}
+
+bool hlo_eval_group(const hlo_instr *i, u32 replicas, u32 partitions, u32 device, u32 *n, u32 *out,
+                    u32 *position) {
+  ev_world w;
+  ev e = one_of(&w, replicas, partitions, device);
+  u32 devices[EV_MAX_DEVICES];
+  group g;
+  if (w.n > EV_MAX_DEVICES) return false;
+  hs_status s = group_of(&e, i, devices, &g);
+  bool is = hs_ok(s) && g.n <= w.n;
+  hs_status_drop(s);
+  if (!is) return false;
+  memcpy(out, devices, g.n * sizeof *out);
+  *n = g.n;
+  *position = g.position;
+  return true;
+}
+
 static u32 least(const group *g) {
   u32 m = UINT32_MAX;
   for (u32 k = 0; k < g->n; k++) m = HS_MIN(m, g->device[k]);
@@ -276,18 +299,33 @@ static route route_of(ev *e, const hlo_instr *i) {
                  .pairs = hlo_attr_ints(i, HLO_ATTR_SOURCE_TARGET_PAIRS)};
 }
 
+// The id whose value `me` gets: of several pairs the last one's; t->size where there is none.
+static u32 source_of(const route *t) {
+  u32 from = t->size;
+  for (u32 p = 0; p < t->pairs.n; p++)
+    if (t->pairs.v[2 * p + 1] == t->me && t->pairs.v[2 * p] >= 0 && t->pairs.v[2 * p] < t->size)
+      from = (u32)t->pairs.v[2 * p];
+  return from;
+}
+
+u32 hlo_eval_source(const hlo_instr *i, u32 replicas, u32 partitions, u32 device) {
+  ev_world w;
+  ev e = one_of(&w, replicas, partitions, device);
+  route t = route_of(&e, i);
+  u32 from = source_of(&t);
+  if (from == t.size) return w.n;
+  return hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) ? t.base + from : from * partitions + t.base;
+}
+
 static hs_status permute(ev *e, const hlo_instr *i, hlo_literal **ops, u32 nops, hlo_literal **r) {
   route t = route_of(e, i);
   ev_rendezvous *m;
   HS_TRY(ev_join(e, i, t.size, t.me, t.base, nops, ops, &m));
   hs_status st = HS_GOOD;
+  u32 from = source_of(&t);
   for (u32 k = 0; k < nops && hs_ok(st); k++) {
-    const hlo_literal *src = NULL;
-    for (u32 p = 0; p < t.pairs.n; p++)
-      if (t.pairs.v[2 * p + 1] == t.me && t.pairs.v[2 * p] >= 0 && t.pairs.v[2 * p] < t.size)
-        src = m->ops[(u32)t.pairs.v[2 * p] * nops + k];
-    if (src) {
-      r[k] = hlo_literal_ref(src);
+    if (from < t.size) {
+      r[k] = hlo_literal_ref(m->ops[from * nops + k]);
       continue;
     }
     st = ev_new(e, ops[k]->shape, &r[k]);  // no pair has this target: zeros

@@ -92,6 +92,14 @@ hs_status hlo_eval_devices(const hlo_module *, const hlo_eval_options *, u32 *re
 hs_status hlo_eval_together(const hlo_instr *, u32 replicas, u32 partitions, const bool *here,
                             hlo_literal *const *const *ops, const hlo_eval_options *,
                             hlo_literal **outs);
+// The devices of the group that `device` is in at a collective other than a permute: out[0..n), in
+// order, of which it is number *position; room for replicas * partitions. False: in none, or groups
+// that the evaluator does not know.
+bool hlo_eval_group(const hlo_instr *, u32 replicas, u32 partitions, u32 device, u32 *n, u32 *out,
+                    u32 *position);
+// The device whose value `device` gets by a permute; replicas * partitions: none, and it gets
+// zeros.
+u32 hlo_eval_source(const hlo_instr *, u32 replicas, u32 partitions, u32 device);
 // Whether devices that execute these collectives, in different branches of a conditional, mean each
 // other: they are the same but for names and operands.
 bool hlo_eval_meets(const hlo_instr *, const hlo_instr *);
