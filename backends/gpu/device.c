@@ -38,12 +38,20 @@ static hs_status attribute(gpu_device *dev, int which, int *out) {
                    "asking for a property of the device");
 }
 
-static hs_status open_context(gpu_device *dev) {
-  int count = 0, major = 0, minor = 0;
+hs_status gpu_device_count(gpu_device *dev, u32 *out) {
+  int n = 0;
+  GPU_TRY(dev, dev->d.device_count(&n), "counting devices");
+  *out = (u32)HS_MAX(n, 0);
+  return HS_GOOD;
+}
+
+static hs_status open_context(gpu_device *dev, u32 number) {
+  int major = 0, minor = 0;
+  u32 count = 0;
   GPU_TRY(dev, dev->d.init(0), "starting the CUDA driver");
-  GPU_TRY(dev, dev->d.device_count(&count), "counting devices");
+  HS_TRY(gpu_device_count(dev, &count));
   if (count < 1) return cuda_check(CUDA_NO_DEVICE, "looking for a device");
-  GPU_TRY(dev, dev->d.device_get(&dev->number, 0), "opening the first device");
+  GPU_TRY(dev, dev->d.device_get(&dev->number, (int)number), "opening a device");
   GPU_TRY(dev, dev->d.device_name(dev->name, sizeof dev->name, dev->number), "naming the device");
   dev->bitcode = strcmp(dev->name, EMU_NAME) == 0;
   HS_TRY(attribute(dev, CUDA_DEVICE_MAJOR, &major));
@@ -65,14 +73,17 @@ static hs_status open_context(gpu_device *dev) {
 static hs_status open_device(gpu_device *dev, bool emulated) {
   if (!emulated) HS_TRY(cuda_driver_open(dev->path, &dev->d));
   else HS_TRY(cuda_driver_fill(&dev->d, symbol_of_emulator, NULL, "the emulator"));
-  return open_context(dev);
+#if HAVE_LLVM
+  if (emulated) emu_api_behave(&(emu_behaviour){.devices = EMU_MOST_DEVICES});
+#endif
+  return open_context(dev, 0);
 }
 
 static bool same_path(const char *a, const char *b) { return a && b ? strcmp(a, b) == 0 : a == b; }
 
-// The one device of this process: the worker's own state.
+// The devices of this process: the worker's own state.
 static struct {
-  gpu_device *device;
+  gpu_device *device[GPU_MOST_DEVICES];
   bool emulated;
 } opened;
 
@@ -83,11 +94,26 @@ hs_status gpu_device_use(gpu_device *dev) {
   return gpu_check(dev, dev->d.context_set(dev->context), "entering the context");
 }
 
-hs_status gpu_device_get(bool emulated, const char *driver, gpu_device **out) {
-  gpu_device *dev = *out = opened.device;
-  if (dev && (opened.emulated != emulated || !same_path(dev->path, driver)))
+// What was opened of it stays with the driver: after an error the process is of no use any more.
+static hs_status open_another(u32 number, gpu_device **out) {
+  const gpu_device *first = opened.device[0];
+  gpu_device *dev = hs_calloc(1, sizeof *dev);
+  dev->d = first->d;
+  dev->path = first->path;
+  hs_status s = open_context(dev, number);
+  if (hs_ok(s)) opened.device[number] = *out = dev;
+  else hs_free(dev);
+  return s;
+}
+
+hs_status gpu_device_get(bool emulated, const char *driver, u32 number, gpu_device **out) {
+  HS_REQUIRE(number < GPU_MOST_DEVICES);
+  gpu_device *dev = *out = opened.device[number];
+  const gpu_device *first = opened.device[0];
+  if (first && (opened.emulated != emulated || !same_path(first->path, driver)))
     return hs_fail_subject(HS_E_DEVICE, GPU_OTHER_DRIVER, "the process has another driver open");
   if (dev) return gpu_device_use(dev);
+  if (first) return open_another(number, out);
   dev = hs_calloc(1, sizeof *dev);
   dev->path = driver ? hs_strdup(driver) : NULL;
   hs_status s = open_device(dev, emulated);
@@ -97,7 +123,7 @@ hs_status gpu_device_get(bool emulated, const char *driver, gpu_device **out) {
     hs_free(dev);
     return s;
   }
-  opened.device = *out = dev;
+  opened.device[0] = *out = dev;
   opened.emulated = emulated;
   return HS_GOOD;
 }

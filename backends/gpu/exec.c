@@ -21,7 +21,7 @@ enum { LEAST_RECORDED = 2 };
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-static void reset_addresses(gpu_program *g) {
+void gpu_addresses_reset(gpu_program *g) {
   for (size_t k = 0; k < g->p->slots.n; k++) {
     const cpu_slot *s = &g->p->slots.v[k];
     if (s->kind == CPU_CONST) continue;
@@ -132,25 +132,33 @@ static hs_status wait(gpu_program *g, const char *what) {
   return gpu_check(g->dev, g->dev->d.stream_wait(g->dev->stream), what);
 }
 
-static hs_status run_on_host(gpu_program *g, cpu_step *s) {
-  const cuda_driver *d = &g->dev->d;
+hs_status gpu_host_begin(gpu_program *g, const cpu_step *s, void **bufs) {
   g->round_trips++;
-  stage(g, s, s->bufs);
+  stage(g, s, bufs);
   for (u32 k = 0; k < s->nin; k++) {
     const cpu_value *v = &g->p->values.v[s->vals[k]];
     if (v->kind == CPU_CONST || v->bytes == 0) continue;
-    GPU_TRY(g->dev, d->copy_out(s->bufs[k], gpu_address(g, s->vals[k]), v->bytes, g->dev->stream),
+    GPU_TRY(g->dev,
+            g->dev->d.copy_out(bufs[k], gpu_address(g, s->vals[k]), v->bytes, g->dev->stream),
             "copying operands to the host");
   }
-  HS_TRY(wait(g, s->instr->name));
-  HS_TRY(cpu_step_run(g->p, s, s->bufs, g->scratch));
+  return wait(g, s->instr->name);
+}
+
+hs_status gpu_host_end(gpu_program *g, const cpu_step *s, void *const *bufs) {
   for (u32 k = s->nin; k < s->nvals; k++)
     if (bytes_of(g, s->vals[k]))
       GPU_TRY(g->dev,
-              d->copy_in(gpu_address(g, s->vals[k]), s->bufs[k], bytes_of(g, s->vals[k]),
-                         g->dev->stream),
+              g->dev->d.copy_in(gpu_address(g, s->vals[k]), bufs[k], bytes_of(g, s->vals[k]),
+                                g->dev->stream),
               "copying results from the host");
   return HS_GOOD;
+}
+
+static hs_status run_on_host(gpu_program *g, cpu_step *s) {
+  HS_TRY(gpu_host_begin(g, s, s->bufs));
+  HS_TRY(cpu_step_run(g->p, s, s->bufs, g->scratch));
+  return gpu_host_end(g, s, s->bufs);
 }
 
 // A few bytes that the host has to know now.
@@ -164,20 +172,36 @@ static hs_status look_at(gpu_program *g, u32 value, size_t n, const void **out) 
 
 // ---- steps --------------------------------------------------------------------------------------
 
-static hs_status run_while(gpu_program *g, cpu_step *s) {
+hs_status gpu_loop_enter(gpu_program *g, const cpu_step *s) {
   u32 n = s->nin;
   for (u32 k = 0; k < n; k++)
     if (s->vals[n + k] != CPU_NONE)
       HS_TRY(gpu_copy(g, gpu_address(g, s->vals[n + k]), gpu_address(g, s->vals[k]),
                       bytes_of(g, s->vals[k])));
+  return HS_GOOD;
+}
+
+hs_status gpu_decide(gpu_program *g, const cpu_step *s, i64 *out) {
+  bool loop = s->kind == CPU_STEP_WHILE,
+       two = !loop && hlo_operand(s->instr, 0)->shape->dtype == HLO_PRED;
+  const void *at;
+  HS_TRY(look_at(g, s->pred, loop || two ? 1 : sizeof(i32), &at));
+  if (loop) return *out = *(const u8 *)at, HS_GOOD;
+  i64 k = two ? !*(const u8 *)at : *(const i32 *)at;
+  *out = k < 0 || k >= (i64)s->nblocks ? (i64)s->nblocks - 1 : k;
+  return HS_GOOD;
+}
+
+static hs_status run_while(gpu_program *g, cpu_step *s) {
+  HS_TRY(gpu_loop_enter(g, s));
   i64 known = gpu_trips(s);
   if (g->recording && gpu_loop_is_node(g, s)) return gpu_loop_record(g, s);
   for (i64 k = 0; known < 0 || k < known; k++) {
     if (known < 0) {
-      const void *go;
+      i64 go;
       HS_TRY(gpu_block_run(g, &s->blocks[0]));
-      HS_TRY(look_at(g, s->pred, 1, &go));
-      if (!*(const u8 *)go) return HS_GOOD;
+      HS_TRY(gpu_decide(g, s, &go));
+      if (!go) return HS_GOOD;
     }
     HS_TRY(gpu_block_run(g, &s->blocks[1]));
     HS_TRY(gpu_moves_run(g, &s->blocks[1].moves));
@@ -186,14 +210,17 @@ static hs_status run_while(gpu_program *g, cpu_step *s) {
 }
 
 static hs_status run_conditional(gpu_program *g, cpu_step *s) {
-  bool two = hlo_operand(s->instr, 0)->shape->dtype == HLO_PRED;
-  const void *selector;
+  i64 k;
   if (g->recording) return gpu_branches_record(g, s);
-  HS_TRY(look_at(g, s->pred, two ? 1 : sizeof(i32), &selector));
-  i64 k = two ? !*(const u8 *)selector : *(const i32 *)selector;
-  if (k < 0 || k >= (i64)s->nblocks) k = (i64)s->nblocks - 1;
+  HS_TRY(gpu_decide(g, s, &k));
   HS_TRY(gpu_block_run(g, &s->blocks[k]));
   return gpu_moves_run(g, &s->blocks[k].moves);
+}
+
+hs_status gpu_step_run(gpu_program *g, cpu_step *s) {
+  gpu_call *call = g->kernels[s->kernel_index].call;
+  if (gpu_call_chosen(call)) return gpu_call_run(g, s, call);
+  return s->device ? gpu_launch(g, s) : run_on_host(g, s);
 }
 
 static hs_status run_step(gpu_program *g, cpu_step *s) {
@@ -201,9 +228,7 @@ static hs_status run_step(gpu_program *g, cpu_step *s) {
   if (s->kind == CPU_STEP_WHILE) return run_while(g, s);
   if (s->kind == CPU_STEP_COND) return run_conditional(g, s);
   if (g->probes) HS_TRY(gpu_probe_begin(g, s->kernel_index));
-  gpu_call *call = g->kernels[s->kernel_index].call;
-  if (gpu_call_chosen(call)) HS_TRY(gpu_call_run(g, s, call));
-  else HS_TRY(s->device ? gpu_launch(g, s) : run_on_host(g, s));
+  HS_TRY(gpu_step_run(g, s));
   return g->probes ? gpu_probe_end(g) : HS_GOOD;
 }
 
@@ -331,7 +356,7 @@ static void most_needed(const gpu_program *g, const cpu_block *b, size_t *host, 
   for (size_t k = 0; k < b->steps.n; k++) {
     const cpu_step *s = &b->steps.v[k];
     for (u32 j = 0; j < s->nblocks; j++) most_needed(g, &s->blocks[j], host, scratch);
-    if (s->kernel_index == CPU_NONE || s->device) continue;
+    if (s->kernel_index == CPU_NONE || (s->device && !gpu_collective_is(s))) continue;
     *host = HS_MAX(*host, stage(g, s, NULL));
     *scratch = HS_MAX(*scratch, s->scratch_bytes);
   }
@@ -352,7 +377,8 @@ hs_status gpu_exec_prepare(gpu_program *g) {
     return hs_fail(HS_E_NO_MEMORY, "%zu bytes for what the host computes", scratch);
   GPU_TRY(g->dev, g->dev->d.event_new(&g->from, CUDA_EVENT_DEFAULT), "making an event");
   GPU_TRY(g->dev, g->dev->d.event_new(&g->to, CUDA_EVENT_DEFAULT), "making an event");
-  reset_addresses(g);
+  gpu_addresses_reset(g);
+  if (g->ndevices > 1) return HS_GOOD;  // devices that run in step record nothing
   HS_TRY(gpu_control_prepare(g));
   plan(g);
   return HS_GOOD;
@@ -368,7 +394,7 @@ hs_status gpu_exec_run(gpu_program *g) {
   bool done = false;
   g->launches = g->graph_launches = g->round_trips = 0;
   // results of a recorded run lie where that run left them
-  if (!g->whole.exec || !can_record(g)) reset_addresses(g);
+  if (!g->whole.exec || !can_record(g)) gpu_addresses_reset(g);
   HS_TRY(launch_segment(g, &g->whole, enqueue_all, NULL, &done));
   if (!done) HS_TRY(enqueue_all(g, NULL));
   g->runs++;
@@ -380,7 +406,9 @@ hs_status gpu_exec_time(gpu_program *g, double *ms) {
   float between = 0;
   if (g->probes) HS_TRY(gpu_probe_run(g));
   GPU_TRY(dev, dev->d.event_record(g->from, dev->stream), "recording an event");
-  HS_TRY(gpu_exec_run(g));
+  if (g->lanes) HS_TRY(gpu_lanes_fork(g));
+  HS_TRY(g->lanes ? gpu_lanes_run(g) : gpu_exec_run(g));
+  if (g->lanes) HS_TRY(gpu_lanes_join(g));
   GPU_TRY(dev, dev->d.event_record(g->to, dev->stream), "recording an event");
   GPU_TRY(dev, dev->d.event_wait(g->to), "running");
   GPU_TRY(dev, dev->d.event_elapsed(&between, g->from, g->to), "the time of a run");

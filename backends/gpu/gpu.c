@@ -39,7 +39,7 @@ static bool gpu_supports(const hlo_instr *i, hs_buf *why) { return cpu_client_su
 
 static bool gpu_falls_back(const hlo_instr *i) {
 #if HAVE_LLVM
-  return !runs_nowhere(i) && !emit_gpu_supports(i, NULL);
+  return !runs_nowhere(i) && !emit_gpu_supports(i, NULL) && !gpu_collective_is_own(i);
 #else
   return !runs_nowhere(i);
 #endif
@@ -71,8 +71,8 @@ static bool gpu_extras(hs_buf *text, hs_buf *fix) {
                   text->n ? "; " : "", hs_buf_cstr(&missing));
   hs_buf_puts(text, cuda_library_present(&cuda_nvml) ? "; energy by NVML" : "; no NVML: no energy");
   hs_buf_puts(text, cuda_library_present(&cuda_nccl)
-                        ? "; NCCL is here, but several devices are not used yet"
-                        : "; no NCCL");
+                        ? "; NCCL between devices"
+                        : "; no NCCL: the host computes what is between devices");
   hs_buf_puts(fix,
               "install NVIDIA's CUDA toolkit and cuDNN 9, or name files in HLOSH_LIBCUBLAS, ...");
   hs_buf_free(&missing);

@@ -11,6 +11,8 @@
 //              fourier.c, factor.c, triangular.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   control.c  loops and branches as conditional nodes of recorded sequences
+//   collective.c  what happens between devices: by NCCL, or on the host
+//   lanes.c    programs for several devices
 //   record.c   times of single kernels
 //   power.c    what runs take from the device, by NVML
 //   serve.c    the request handlers
@@ -34,7 +36,8 @@
 typedef struct gpu_library gpu_library;
 typedef struct gpu_control gpu_control;
 typedef struct gpu_call gpu_call;
-enum { GPU_CUBLASLT, GPU_CUFFT, GPU_CUSOLVER, GPU_CUBLAS, GPU_CUDNN, GPU_LIBRARIES };
+enum { GPU_CUBLASLT, GPU_CUFFT, GPU_CUSOLVER, GPU_CUBLAS, GPU_CUDNN, GPU_NCCL, GPU_LIBRARIES };
+enum { GPU_MOST_DEVICES = 64 };  // of a process
 
 // ---- device.c -----------------------------------------------------------------------------------
 typedef struct gpu_device {
@@ -56,10 +59,11 @@ typedef struct gpu_device {
 } gpu_device;
 // The subject of the error that the process has another device open: a new process has not.
 #define GPU_OTHER_DRIVER "another driver"
-// The process's device, the emulator or that of a driver (NULL: the installed one), opened the
-// first time. It stays open, and is the only one. E_DEVICE, ...
-hs_status gpu_device_get(bool emulated, const char *driver, gpu_device **out);
-hs_status gpu_device_use(gpu_device *);  // enters its context; E_DEVICE when it is lost
+// One of the process's devices, of the emulator or of a driver (NULL: the installed one), opened
+// the first time; the first of them first. They stay open, and are all of one driver. E_DEVICE, ...
+hs_status gpu_device_get(bool emulated, const char *driver, u32 number, gpu_device **out);
+hs_status gpu_device_count(gpu_device *, u32 *out);  // that the driver has
+hs_status gpu_device_use(gpu_device *);              // enters its context; E_DEVICE when it is lost
 // The status of a call; notes when the device is lost.
 hs_status gpu_check(gpu_device *, cuda_result, const char *what);
 #define GPU_TRY(dev, call, what) HS_TRY(gpu_check((dev), (call), (what)))
@@ -85,9 +89,19 @@ typedef struct gpu_segment {
 
 typedef struct gpu_probes gpu_probes;
 
-typedef struct gpu_program {
+typedef struct gpu_program gpu_program;
+struct gpu_program {
   cpu_program *p;
   hs_arena arena;
+  // A program for several devices has a lane for each: a program of its own, which shares the code
+  // and the steps with the first one, and has what lies on its device. replicas times partitions
+  u32 replicas, partitions, ndevices;
+  u32 number;                 // of this lane: partition number % partitions of a replica
+  gpu_program *first;         // itself, where there is one device
+  gpu_program **lanes;        // of the first one; NULL: there is one device, or none is here
+  bool *here;                 // of the first one: devices that run the block that is running
+  hs_buf code;                // of the first one, while lanes are loaded
+  backend_libraries between;  // whether NCCL may be called
   emit_gpu_unit *unit;
   u32 sm;
   const char *chip;  // AMD's, and sm is 75, what every GPU can do; NULL: none
@@ -120,7 +134,7 @@ typedef struct gpu_program {
   gpu_probes *probes;      // while kernels are timed
   u64 launches;            // of kernels and copies on the device, in the last run
   u64 graph_launches;
-} gpu_program;
+};
 
 typedef struct gpu_options {
   bool load;           // onto a device; otherwise it can be looked at only
@@ -186,7 +200,42 @@ void gpu_control_count(gpu_program *);
 // "; the host drives loops: ..." for who times kernels; "" without any.
 void gpu_control_note(const gpu_program *, char *out, size_t n);
 
+// ---- collective.c -------------------------------------------------------------------------------
+// The library that does the operation between devices; NULL: the host does.
+const char *gpu_collective_library(const hlo_instr *);
+// What each device does for itself, without any library: its number, the done of a collective.
+bool gpu_collective_is_own(const hlo_instr *);
+// The kernel that stands for the step of an operation between devices; NULL: it is the host's.
+hs_status gpu_collective_add(gpu_program *, const hlo_instr *, const emit_gpu_kernel **out);
+// The step on all devices that are here.
+hs_status gpu_collective_run(gpu_program *, cpu_step *);
+bool gpu_collective_is(const cpu_step *);  // that all devices do together
+
+// ---- lanes.c ------------------------------------------------------------------------------------
+// Opens the devices of a program that is to be loaded, the first of which is open. E_UNSUPPORTED
+// when there are fewer.
+hs_status gpu_lanes_open(gpu_program *, const gpu_options *);
+// Loads what is on each device.
+hs_status gpu_lanes_load(gpu_program *, hs_status (*load)(gpu_program *lane));
+// All of a run but the clock: as gpu_exec_run.
+hs_status gpu_lanes_run(gpu_program *);
+// Makes the streams of all devices begin behind what the first one's has to do, and that one go on
+// when they are through.
+hs_status gpu_lanes_fork(gpu_program *);
+hs_status gpu_lanes_join(gpu_program *);
+hs_status gpu_lanes_wait(gpu_program *);  // for all streams
+
 // ---- exec.c -------------------------------------------------------------------------------------
+void gpu_addresses_reset(gpu_program *);  // every slot is in its place again
+// A step without control flow, by what was chosen for it.
+hs_status gpu_step_run(gpu_program *, cpu_step *);
+hs_status gpu_loop_enter(gpu_program *, const cpu_step *);
+// Waits for the device: whether a loop goes on, which branch is taken.
+hs_status gpu_decide(gpu_program *, const cpu_step *, i64 *out);
+// A step that the host computes: makes bufs point to pinned copies, gets operands there and waits;
+// brings results back.
+hs_status gpu_host_begin(gpu_program *, const cpu_step *, void **bufs);
+hs_status gpu_host_end(gpu_program *, const cpu_step *, void *const *bufs);
 hs_status gpu_block_run(gpu_program *, cpu_block *);
 hs_status gpu_moves_run(gpu_program *, const cpu_moves *);
 void gpu_segments_free(gpu_program *);

@@ -134,7 +134,7 @@ static const struct alone *alone_of(const hlo_instr *i) {
 
 const char *gpu_library_name(const hlo_instr *i) {
   const struct alone *x = alone_of(i);
-  return x ? x->name : NULL;
+  return x ? x->name : gpu_collective_library(i);
 }
 
 // A library that is missing is an error where libraries are insisted on; what it refuses is the
@@ -200,8 +200,9 @@ hs_status gpu_library_time(gpu_program *g, const cpu_step *s, gpu_trial *run, co
 
 // Each step that a library does alone has a kernel of its own.
 gpu_call *gpu_call_alone(const gpu_program *g, const emit_gpu_kernel *k) {
-  for (size_t n = 0; n < g->calls.n; n++)
-    if (g->calls.v[n]->alone && g->calls.v[n]->alone == k) return g->calls.v[n];
+  const gpu_program *of = g->first;
+  for (size_t n = 0; n < of->calls.n; n++)
+    if (of->calls.v[n]->alone && of->calls.v[n]->alone == k) return of->calls.v[n];
   return NULL;
 }
 
@@ -218,7 +219,7 @@ hs_status gpu_library_prepare(gpu_program *g) {
 }
 
 static void dump_missing(const gpu_program *g, const gpu_library *l, hs_buf *out) {
-  if (l && l->why && g->libraries == BACKEND_LIBRARIES_AUTO)
+  if (l && l->why && g->between == BACKEND_LIBRARIES_AUTO)
     hs_buf_printf(out, "no library: %s\n", l->why);
 }
 

@@ -11,13 +11,16 @@
 
 #include "backends/gpu/emu/api.h"
 #include "backends/gpu/gpu.h"
+#include "core/eval/eval.h"
 
 #if HAVE_LLVM
 
 // What computes the instruction on the device; NULL: nothing does.
 static hs_status find_kernel(gpu_program *g, const hlo_instr *i, const emit_gpu_kernel **out,
                              i64 *workspace) {
-  *out = NULL;
+  *workspace = 0;
+  HS_TRY(gpu_collective_add(g, i, out));
+  if (*out) return HS_GOOD;
   if (!emit_gpu_supports(i, NULL)) return gpu_library_alone(g, i, out, workspace);
   hs_status s = emit_gpu_add(g->unit, i, out);
   if (!hs_ok(s) && s.err->code == HS_E_UNSUPPORTED) {
@@ -88,13 +91,13 @@ hs_status gpu_code_load(gpu_device *dev, hs_buf *code, const char *what, cuda_mo
   return s;
 }
 
+// Lanes load the same code: it is generated for the first one, and kept until all have it.
 static hs_status load_module(gpu_program *g) {
-  hs_buf code = {0};
-  hs_status s = g->dev->bitcode ? emit_gpu_bitcode(g->unit, &code) : emit_gpu_ptx(g->unit, &code);
-  if (!hs_ok(s)) {
-    hs_buf_free(&code);
-    return s;
-  }
+  hs_buf code = {0}, *kept = &g->first->code;
+  hs_status s = HS_GOOD;
+  if (!kept->n) s = g->dev->bitcode ? emit_gpu_bitcode(g->unit, kept) : emit_gpu_ptx(g->unit, kept);
+  if (!hs_ok(s)) return s;
+  hs_buf_put(&code, kept->p ? kept->p : "", kept->n);
   worker_doing = "loading the kernels";
   return gpu_code_load(g->dev, &code, worker_doing, &g->module);
 }
@@ -170,27 +173,33 @@ static hs_status load(gpu_program *g) {
 
 static hs_status make(gpu_program *g, const hlo_module *m, const cpu_lower_options *lower,
                       const gpu_options *o) {
-  if (o->load) HS_TRY(gpu_device_get(o->emulated, o->driver, &g->dev));
-  g->libraries = o->libraries;
+  static const hlo_eval_options alone = {.nreplicas = 1, .npartitions = 1};
+  bool transfers;
+  HS_TRY(hlo_eval_devices(m, lower->one_device ? &alone : NULL, &g->replicas, &g->partitions,
+                          &transfers));
+  g->ndevices = g->replicas * g->partitions;
+  g->first = g;
+  if (o->load) HS_TRY(gpu_device_get(o->emulated, o->driver, 0, &g->dev));
+  g->between = o->libraries;
+  // what they hold open is one device's
+  g->libraries = g->ndevices > 1 ? BACKEND_LIBRARIES_OFF : o->libraries;
   g->sm = o->sm ? o->sm : g->dev ? g->dev->sm : 90;
   if (o->chip) {
     g->chip = hs_arena_strndup(&g->arena, o->chip, strlen(o->chip));
     g->sm = 75;
   }
   if (g->dev && !g->dev->bitcode && g->sm != g->dev->sm) g->dev = NULL;  // compiled for another one
+  if (g->dev) HS_TRY(gpu_lanes_open(g, o));
   const emit_gpu_options eo = {.sm = g->sm, .chip = g->chip, .contract = !lower->no_contract};
   HS_TRY(emit_gpu_unit_new(&eo, &g->unit));
   const cpu_maker makes = {g, add_kernel, GPU_ALIGN};
   cpu_lower_options lo = *lower;
   lo.maker = &makes;
   HS_TRY(cpu_lower(m, &lo, &g->p));
-  if (g->p->ndevices > 1)
-    return hs_with_note(hs_fail(HS_E_UNSUPPORTED, "the module is for %u devices", g->p->ndevices),
-                        "this backend runs programs for one");
   if (lower->plan_only) return HS_GOOD;
   worker_doing = "generating code";
   HS_TRY(emit_gpu_finish(g->unit, lower->threads, NULL));
-  return g->dev ? load(g) : HS_GOOD;
+  return g->dev ? gpu_lanes_load(g, load) : HS_GOOD;
 }
 
 hs_status gpu_program_new(const hlo_module *m, const cpu_lower_options *lower, const gpu_options *o,
@@ -206,6 +215,7 @@ hs_status gpu_program_new(const hlo_module *m, const cpu_lower_options *lower, c
 // Of a device that is lost nothing can be freed: that goes with the process.
 static void unload(gpu_program *g) {
   const cuda_driver *d = &g->dev->d;
+  (void)d->context_set(g->dev->context);
   (void)d->stream_wait(g->dev->stream);
   gpu_segments_free(g);
   if (g->memory) (void)d->free(g->memory);
@@ -216,15 +226,33 @@ static void unload(gpu_program *g) {
   if (g->module) (void)d->module_unload(g->module);
 }
 
+static bool is_lost(const gpu_program *g) {
+  bool lost = !g->dev || g->dev->failed;
+  for (u32 d = 1; g->lanes && d < g->ndevices; d++) lost |= g->lanes[d] && g->lanes[d]->dev->failed;
+  return lost;
+}
+
+// What a lane has of its own.
+static void free_lane(gpu_program *g, bool lost) {
+  if (!lost) unload(g);
+  free(g->scratch);  // of posix_memalign
+  hs_free(g->why_host);
+}
+
 void gpu_program_free(gpu_program *g) {
   if (!g) return;
-  bool lost = !g->dev || g->dev->failed;
-  if (!lost) unload(g);
+  bool lost = is_lost(g);
+  for (u32 d = 1; g->lanes && d < g->ndevices; d++) {
+    if (!g->lanes[d]) continue;
+    free_lane(g->lanes[d], lost);
+    hs_arena_free(&g->lanes[d]->arena);
+    hs_free(g->lanes[d]);
+  }
+  free_lane(g, lost);
   cpu_program_free(g->p);
   emit_gpu_unit_free(g->unit);
   gpu_library_close(g, lost);
-  free(g->scratch);  // of posix_memalign
-  hs_free(g->why_host);
+  hs_buf_free(&g->code);
   hs_arena_free(&g->arena);
   hs_free(g);
 }

@@ -35,18 +35,27 @@ static hs_status ready(const served *s) {
       "`dump ptx` and `dump sass` show the code; `backend gpu-emulated` runs it on this CPU");
 }
 
+// To all devices: they have the same arguments.
+static hs_status upload(const gpu_program *g, u32 k, const char *from, size_t n) {
+  for (u32 d = g->lanes ? g->ndevices : 1; d-- > 0;) {
+    const gpu_program *lane = g->lanes ? g->lanes[d] : g;
+    HS_TRY(gpu_device_use(lane->dev));
+    HS_TRY(gpu_upload(lane->dev, lane->memory + lane->args_at + g->p->arg_offset[k], from, n));
+  }
+  return HS_GOOD;
+}
+
 // A leaf of the shared block to its place on the device, in the order that its shape asks for.
 static hs_status place_argument(served *p, u32 k, const char *from) {
   const gpu_program *g = p->own;
   const hlo_shape *s = g->p->arg_shape[k];
   size_t n = block_leaf_bytes(s);
-  cuda_ptr to = g->memory + g->args_at + g->p->arg_offset[k];
   if (n == 0 || !hlo_shape_is_array(s)) return HS_GOOD;
-  if (hlo_shape_is_row_major(s)) return gpu_upload(g->dev, to, from, n);
+  if (hlo_shape_is_row_major(s)) return upload(g, k, from, n);
   char *t = hs_try_alloc(n);
   if (!t) return hs_fail(HS_E_NO_MEMORY, "%zu bytes to reorder an argument", n);
   cpu_place(s, t, from);
-  hs_status st = gpu_upload(g->dev, to, t, n);
+  hs_status st = upload(g, k, t, n);
   hs_free(t);
   return st;
 }
@@ -67,7 +76,8 @@ static hs_status fetch_result(served *p, u32 k, char *to) {
 }
 
 static hs_status placed(served *s) {
-  const gpu_program *g = s->own;
+  gpu_program *g = s->own;
+  if (g->lanes) return gpu_lanes_wait(g);
   return gpu_check(g->dev, g->dev->d.stream_wait(g->dev->stream), "copying the arguments");
 }
 
@@ -85,14 +95,15 @@ static hs_status record(served *s, double seconds, serve_once *once, void *arg,
 
 static i64 mapped_bytes(const served *s) {
   const gpu_program *g = s->own;
-  return (i64)g->memory_bytes;
+  return (i64)(g->memory_bytes * g->ndevices);
 }
 
 static void dump_segments(const gpu_program *g, hs_buf *out) {
   if (!g->dev) return;
   u32 n = 0;
   for (i32 k = 0; g->segments && k < g->p->npos; k++) n += g->segments[k].n > 0;
-  if (g->whole.n) hs_buf_puts(out, "recorded as one launch sequence\n");
+  if (g->lanes) hs_buf_printf(out, "launched one by one on %u devices in step\n", g->ndevices);
+  else if (g->whole.n) hs_buf_puts(out, "recorded as one launch sequence\n");
   else hs_buf_printf(out, "%u recorded launch sequences\n", n);
   if (g->on_device || g->by_host) {
     hs_buf_printf(out, "loops and branches: %u on the device, %u driven by the host", g->on_device,

@@ -6,7 +6,7 @@
 // with a number behind the mode where it says so.
 // Modes:
 //   ok        runs what it is given, when it is given
-//   late      nothing runs before somebody waits for it
+//   late      nothing runs before somebody waits for it; with a number, on so many devices
 //   old       says API 11.2
 //   nodevice  sees no GPU
 //   oom       N allocations succeed (none without a number)
@@ -75,7 +75,7 @@ __attribute__((constructor)) static void loaded(void) {
     b.memory_bytes = number ? 0 : 1;
   }
   if (IS("sticky")) b.launches = number;
-  if (IS("devices")) b.devices = number;
+  if (IS("devices") || IS("late")) b.devices = number;
   if (IS("nonode")) b.conditions = number;
   // The test renames the exported one in its copy of this file, and must not find the name here.
   static char missing[20];

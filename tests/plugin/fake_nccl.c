@@ -30,7 +30,7 @@
 #include "backends/gpu/nccl/nccl.def"
 #undef NCCL_FN
 
-enum { MOST = EMU_MOST_DEVICES, MOST_CALLS = 1024 };
+enum { MOST = EMU_MOST_DEVICES, MOST_CALLS = 1 << 14 };
 
 typedef enum call_kind { REDUCE, SCATTER, GATHER, BROADCAST, SEND, RECV, SPLIT } call_kind;
 static const char *const kind_names[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",

@@ -255,15 +255,15 @@ static void present(void **st) {
   setenv("HLOSH_LIBNCCL", plugin_fake_nccl("ok"), 1);
   assert_true(gpu->extras(&text, &fix));
   assert_string_equal(hs_buf_cstr(&text),
-                      "cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER; energy by NVML; NCCL is here, but "
-                      "several devices are not used yet");
+                      "cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER; energy by NVML; NCCL between "
+                      "devices");
   setenv("HLOSH_LIBCUDNN", "/nowhere", 1);
   setenv("HLOSH_LIBNCCL", "/nowhere", 1);
   text.n = 0;
   assert_false(cuda_library_present(&cuda_cudnn));
   assert_false(gpu->extras(&text, &fix));
   assert_non_null(strstr(hs_buf_cstr(&text), "cuBLASLt, cuFFT, cuSOLVER; not found: cuDNN"));
-  assert_non_null(strstr(hs_buf_cstr(&text), "; no NCCL"));
+  assert_non_null(strstr(hs_buf_cstr(&text), "; no NCCL: the host"));
   for (u32 k = 0; k < CUDA_LIBRARIES; k++) unsetenv(cuda_libraries[k]->variable);
   unsetenv("HLOSH_LIBNVML");
   unsetenv("HLOSH_LIBNCCL");

@@ -13,6 +13,8 @@
 static int make_folder(void **st) { return (void)st, plugin_folder_make() ? 0 : -1; }
 static int remove_folder(void **st) { return (void)st, plugin_folder_remove(), 0; }
 
+static const char *driver_mode = "ok";  // of the driver that programs run on
+
 typedef struct outcome {
   hs_status s;
   char kind[96];  // of the first kernel
@@ -37,8 +39,10 @@ static inline outcome run_near(const char *text, const char *variable, const cha
   backend_context *own = backend_context_new();
   const backend *gpu = backend_find("gpu");
   if (library) setenv(variable, library, 1);
-  const backend_options o = {
-      .context = own, .deadline_s = 120, .driver = plugin_fake_cuda("ok"), .libraries = libraries};
+  const backend_options o = {.context = own,
+                             .deadline_s = 120,
+                             .driver = plugin_fake_cuda(driver_mode),
+                             .libraries = libraries};
   explain(hlo_inputs_formula(ctx, m, NULL, 0, &args, &n));
   out.s = gpu->compile(m, &o, &e);
   backend_result want = run_on(backend_find("interp"), m, NULL, NULL, NULL);
