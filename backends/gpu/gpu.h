@@ -261,7 +261,8 @@ hs_status gpu_record(gpu_program *, double seconds, serve_once *once, void *arg,
                      prof_recording **out);
 
 // ---- power.c ------------------------------------------------------------------------------------
-// Around runs that are timed: reads the device's counters. Without NVML *out says nothing.
+// Around runs that are timed: reads the device's counters. Without NVML *out says nothing; nor of a
+// run on several devices (NULL).
 void gpu_power_begin(gpu_device *);
 void gpu_power_end(u32 runs, backend_power *out);
 

@@ -35,6 +35,8 @@ static bool read_now(ml_reading *out) {
 }
 
 void gpu_power_begin(gpu_device *dev) {
+  meter.began_ns = 0;
+  if (!dev) return;
   // the emulator is no library
   bool first = !meter.tried && dev->d.library && dev->d.device_bus_id;
   meter.tried = true;
@@ -46,7 +48,7 @@ void gpu_power_begin(gpu_device *dev) {
 void gpu_power_end(u32 runs, backend_power *out) {
   ml_reading now;
   *out = (backend_power){0};
-  if (!meter.device || !read_now(&now)) return;
+  if (!meter.device || !meter.began_ns || !read_now(&now)) return;
   out->seconds = (double)(hs_now_ns() - meter.began_ns) * 1e-9;
   // a counter that went back was set to zero meanwhile
   out->joules = now.joules > meter.began.joules ? now.joules - meter.began.joules : 0;

@@ -239,6 +239,10 @@ hs_status gpu_record(gpu_program *g, double seconds, serve_once *once, void *arg
   g->probes = NULL;
   size_t said = strlen(r->how);
   gpu_control_note(g, r->how + said, sizeof r->how - said);
+  said = strlen(r->how);
+  if (g->lanes)
+    (void)snprintf(r->how + said, sizeof r->how - said, "; kernels of the first of %u devices",
+                   g->ndevices);
   if (x.trace) cupti_trace_end(x.trace);
   for (u32 k = 0; k < x.made && !g->dev->failed; k++) {
     (void)g->dev->d.event_free(x.waiting[k].from);

@@ -85,7 +85,7 @@ static hs_status run(served *s, double *ms) { return gpu_exec_time(s->own, ms); 
 
 static void power_begin(const served *s) {
   const gpu_program *g = s->own;
-  gpu_power_begin(g->dev);
+  gpu_power_begin(g->lanes ? NULL : g->dev);
 }
 
 static hs_status record(served *s, double seconds, serve_once *once, void *arg,
