@@ -313,7 +313,7 @@ static void remember(gpu_blas *b, backend_libraries libraries, const blas_call *
 }
 
 static hs_status prepare(gpu_program *g, u32 kernel, blas_call *c) {
-  gpu_blas *b = (gpu_blas *)g->dev->library[GPU_CUBLASLT];
+  gpu_blas *b = (gpu_blas *)g->first->dev->library[GPU_CUBLASLT];  // all devices do the same
   const cpu_step *s = g->p->kernels.v[kernel];
   size_t room = s->scratch_slot == CPU_NONE ? 0 : g->p->slots.v[s->scratch_slot].bytes;
   for (u32 k = 0; k < s->nin; k++)

@@ -578,13 +578,13 @@ static hs_status add_together(gpu_program *g, const hlo_instr *i, const collecti
   grouping groups;
   u32 size = g->ndevices;
   collective_call found = {0};
-  if (g->between == BACKEND_LIBRARIES_OFF || size > GPU_MOST_DEVICES) return HS_GOOD;
+  if (g->libraries == BACKEND_LIBRARIES_OFF || size > GPU_MOST_DEVICES) return HS_GOOD;
   if (c->sort == PERMUTE) all_devices(size, &groups);
   else if (!groups_of(g, i, &groups, &size)) return HS_GOOD;
   if (!divides(i, c, size) || calls_of(i, c, size) * g->ndevices > MOST_CALLS) return HS_GOOD;
   hs_status s = g->dev ? find_nccl(g, &found, &groups) : HS_GOOD;
   if (!hs_ok(s)) {
-    if (found.nccl || g->between == BACKEND_LIBRARIES_ON) return s;
+    if (found.nccl || g->libraries == BACKEND_LIBRARIES_ON) return s;
     hs_status_drop(s);
     return HS_GOOD;
   }

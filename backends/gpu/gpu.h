@@ -96,12 +96,11 @@ struct gpu_program {
   // A program for several devices has a lane for each: a program of its own, which shares the code
   // and the steps with the first one, and has what lies on its device. replicas times partitions
   u32 replicas, partitions, ndevices;
-  u32 number;                 // of this lane: partition number % partitions of a replica
-  gpu_program *first;         // itself, where there is one device
-  gpu_program **lanes;        // of the first one; NULL: there is one device, or none is here
-  bool *here;                 // of the first one: devices that run the block that is running
-  hs_buf code;                // of the first one, while lanes are loaded
-  backend_libraries between;  // whether NCCL may be called
+  u32 number;           // of this lane: partition number % partitions of a replica
+  gpu_program *first;   // itself, where there is one device
+  gpu_program **lanes;  // of the first one; NULL: there is one device, or none is here
+  bool *here;           // of the first one: devices that run the block that is running
+  hs_buf code;          // of the first one, while lanes are loaded
   emit_gpu_unit *unit;
   u32 sm;
   const char *chip;  // AMD's, and sm is 75, what every GPU can do; NULL: none

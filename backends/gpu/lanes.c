@@ -34,7 +34,7 @@ static gpu_program *new_lane(gpu_program *g, u32 number, gpu_device *dev) {
   lane->number = number;
   lane->dev = dev;
   lane->replicas = g->replicas, lane->partitions = g->partitions, lane->ndevices = g->ndevices;
-  lane->libraries = g->libraries, lane->between = g->between;
+  lane->libraries = g->libraries;
   lane->sm = g->sm;
   return lane;
 }

@@ -146,6 +146,11 @@ hs_status gpu_library_alone(gpu_program *g, const hlo_instr *i, const emit_gpu_k
   *out = NULL;
   *scratch = 0;
   if (!x || !g->dev || g->libraries == BACKEND_LIBRARIES_OFF) return HS_GOOD;
+  if (g->ndevices > 1) {  // what such a call holds is one device's
+    hs_buf_printf(&g->refused, "%s: on the host: %s is called on one device only\n", i->name,
+                  x->name);
+    return HS_GOOD;
+  }
   hs_status s = x->add(g, i, &c, scratch);
   if (hs_ok(s)) {
     c->chosen = true;
@@ -212,6 +217,8 @@ hs_status gpu_library_prepare(gpu_program *g) {
     worker_doing = g->p->kernels.v[k]->instr->name;
     if (c && c->kind->ready) HS_TRY(c->kind->ready(g, g->p->kernels.v[k], c));
     if (c || !g->kernels[k].k) continue;
+    i64 wants;  // opens the libraries of other devices than the first
+    if (g->number) HS_TRY(gpu_library_wants(g, g->p->kernels.v[k]->instr, &wants));
     HS_TRY(gpu_blas_prepare(g, (u32)k));
     HS_TRY(gpu_window_prepare(g, (u32)k));
   }
@@ -219,7 +226,7 @@ hs_status gpu_library_prepare(gpu_program *g) {
 }
 
 static void dump_missing(const gpu_program *g, const gpu_library *l, hs_buf *out) {
-  if (l && l->why && g->between == BACKEND_LIBRARIES_AUTO)
+  if (l && l->why && g->libraries == BACKEND_LIBRARIES_AUTO)
     hs_buf_printf(out, "no library: %s\n", l->why);
 }
 

@@ -180,9 +180,7 @@ static hs_status make(gpu_program *g, const hlo_module *m, const cpu_lower_optio
   g->ndevices = g->replicas * g->partitions;
   g->first = g;
   if (o->load) HS_TRY(gpu_device_get(o->emulated, o->driver, 0, &g->dev));
-  g->between = o->libraries;
-  // what they hold open is one device's
-  g->libraries = g->ndevices > 1 ? BACKEND_LIBRARIES_OFF : o->libraries;
+  g->libraries = o->libraries;
   g->sm = o->sm ? o->sm : g->dev ? g->dev->sm : 90;
   if (o->chip) {
     g->chip = hs_arena_strndup(&g->arena, o->chip, strlen(o->chip));
@@ -245,6 +243,7 @@ void gpu_program_free(gpu_program *g) {
   for (u32 d = 1; g->lanes && d < g->ndevices; d++) {
     if (!g->lanes[d]) continue;
     free_lane(g->lanes[d], lost);
+    gpu_library_close(g->lanes[d], lost);
     hs_arena_free(&g->lanes[d]->arena);
     hs_free(g->lanes[d]);
   }

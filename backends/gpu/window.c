@@ -417,7 +417,7 @@ static hs_status choose_as_before(gpu_program *g, const cpu_step *s, window_call
 }
 
 static hs_status choose(gpu_program *g, const cpu_step *s, window_call *c) {
-  gpu_dnn *x = (gpu_dnn *)g->dev->library[GPU_CUDNN];
+  gpu_dnn *x = (gpu_dnn *)g->first->dev->library[GPU_CUDNN];  // all devices do the same
   i64 room = s->scratch_slot == CPU_NONE ? 0 : (i64)g->p->slots.v[s->scratch_slot].bytes;
   const found *f = find_before(x, g->libraries, room, &c->w);
   if (f) return choose_as_before(g, s, c, room, f);

@@ -138,6 +138,30 @@ static void types(void **st) {
   }
 }
 
+// Products and convolutions by the libraries, on each device; what is called on one only stays.
+static void libraries(void **st) {
+  (void)st;
+  setenv("HLOSH_LIBCUBLASLT", plugin_fake_cublaslt("ok"), 1);
+  setenv("HLOSH_LIBCUDNN", plugin_fake_cudnn("ok"), 1);
+  setenv("HLOSH_LIBCUFFT", plugin_fake_cufft("ok"), 1);
+  agrees_with(FOUR ADD OWN_X "d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, "
+                             "rhs_contracting_dims={1}\n"
+                             " ROOT y = f32[8,8] all-reduce(d), to_apply=add" ALL " }",
+              "ok", BACKEND_LIBRARIES_ON, 0, "d: 8 x 8 by 4, batch 1, TN: cuBLASLt, algorithm");
+  agrees_with(FOUR ADD OWN_X "v = f32[1,8,4,1] reshape(x)\n q = f32[18] iota(), iota_dimension=0\n"
+                             " k = f32[3,3,1,2] reshape(q)\n"
+                             " d = f32[1,8,4,2] convolution(v, k), window={size=3x3 pad=1_1x1_1}, "
+                             "dim_labels=b01f_01io->b01f\n"
+                             " ROOT y = f32[1,8,4,2] all-reduce(d), to_apply=add" ALL " }",
+              "ok", BACKEND_LIBRARIES_ON, 0, "cuDNN, engine");
+  agrees_with(FOUR OWN_X "c = c64[8,4] convert(x)\n"
+                         " ROOT y = c64[8,4] fft(c), fft_type=FFT, fft_length={4} }",
+              "ok", BACKEND_LIBRARIES_AUTO, 1, "y: on the host: cuFFT is called on one device");
+  unsetenv("HLOSH_LIBCUBLASLT");
+  unsetenv("HLOSH_LIBCUDNN");
+  unsetenv("HLOSH_LIBCUFFT");
+}
+
 #define LOOP(bound)                                                                           \
   "c { s = (s32[], s32[], f32[8,4]) parameter(0)\n i = s32[] get-tuple-element(s), index=0\n" \
   " n = s32[] " bound "\n ROOT c = pred[] compare(i, n), direction=LT }\n"
@@ -285,6 +309,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(asynchronous),
       cmocka_unit_test(layouts),
       cmocka_unit_test(types),
+      cmocka_unit_test(libraries),
       cmocka_unit_test(control_flow),
       cmocka_unit_test(on_the_host),
       cmocka_unit_test(deadlocks),
