@@ -107,6 +107,7 @@ struct gpu_program {
   backend_libraries libraries;
   HS_VEC(gpu_call *) calls;
   HS_VEC(hlo_module *) helpers;  // kernels of ours around calls
+  const emit_gpu_kernel *again;  // the helper of the call that a lane makes now; NULL: none
   bool filled;                   // its memory, for trials
   hs_buf refused;                // what libraries do not do, a line each
   // what follows is there when it was loaded onto a device

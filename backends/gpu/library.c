@@ -38,6 +38,7 @@ hs_status gpu_library_find(gpu_device *dev, gpu_library **at, const gpu_library_
 hs_status gpu_helper_add(gpu_program *g, hlo_ctx *ctx, const char *text,
                          const emit_gpu_kernel **out) {
   hlo_module *m = NULL;
+  if (g->again) return *out = g->again, HS_GOOD;
   HS_TRY(hlo_parse(ctx, text, strlen(text), &(hlo_parse_options){.file = "<helper>"}, &m));
   hs_vec_push(&g->helpers, m);
   return emit_gpu_add(g->unit, m->entry->root, out);
@@ -146,11 +147,6 @@ hs_status gpu_library_alone(gpu_program *g, const hlo_instr *i, const emit_gpu_k
   *out = NULL;
   *scratch = 0;
   if (!x || !g->dev || g->libraries == BACKEND_LIBRARIES_OFF) return HS_GOOD;
-  if (g->ndevices > 1) {  // what such a call holds is one device's
-    hs_buf_printf(&g->refused, "%s: on the host: %s is called on one device only\n", i->name,
-                  x->name);
-    return HS_GOOD;
-  }
   hs_status s = x->add(g, i, &c, scratch);
   if (hs_ok(s)) {
     c->chosen = true;
@@ -162,6 +158,27 @@ hs_status gpu_library_alone(gpu_program *g, const hlo_instr *i, const emit_gpu_k
   if (g->dev->failed || (missing && g->libraries == BACKEND_LIBRARIES_ON)) return s;
   if (!missing) hs_buf_printf(&g->refused, "%s: on the host: %s\n", i->name, s.err->message);
   hs_status_drop(s);
+  return HS_GOOD;
+}
+
+// What a call holds is its device's: a lane makes its own, with the helper that the first one has.
+static hs_status make_again(gpu_program *lane, u32 kernel) {
+  const cpu_step *s = lane->p->kernels.v[kernel];
+  const struct alone *x = alone_of(s->instr);
+  gpu_kernel *own = &lane->kernels[kernel];
+  gpu_call *c = NULL;
+  i64 scratch = 0;
+  if (!x || !own->call) return HS_GOOD;
+  lane->again = own->k;
+  hs_status st = x->add(lane, s->instr, &c, &scratch);
+  lane->again = NULL;
+  HS_TRY(st);
+  if (scratch > (i64)s->scratch_bytes)
+    return hs_fail_subject(HS_E_UNSUPPORTED, x->name,
+                           "%s: %s wants more memory on device %u than on the first one",
+                           s->instr->name, x->name, lane->number);
+  c->chosen = true;
+  own->call = c;
   return HS_GOOD;
 }
 
@@ -213,6 +230,7 @@ gpu_call *gpu_call_alone(const gpu_program *g, const emit_gpu_kernel *k) {
 
 hs_status gpu_library_prepare(gpu_program *g) {
   for (size_t k = 0; k < g->p->kernels.n; k++) {
+    if (g->number) HS_TRY(make_again(g, (u32)k));
     gpu_call *c = g->kernels[k].call;
     worker_doing = g->p->kernels.v[k]->instr->name;
     if (c && c->kind->ready) HS_TRY(c->kind->ready(g, g->p->kernels.v[k], c));

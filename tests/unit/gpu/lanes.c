@@ -138,12 +138,14 @@ static void types(void **st) {
   }
 }
 
-// Products and convolutions by the libraries, on each device; what is called on one only stays.
+// What the other libraries do, on each device.
 static void libraries(void **st) {
   (void)st;
   setenv("HLOSH_LIBCUBLASLT", plugin_fake_cublaslt("ok"), 1);
   setenv("HLOSH_LIBCUDNN", plugin_fake_cudnn("ok"), 1);
   setenv("HLOSH_LIBCUFFT", plugin_fake_cufft("ok"), 1);
+  setenv("HLOSH_LIBCUSOLVER", plugin_fake_cusolver("ok"), 1);
+  setenv("HLOSH_LIBCUBLAS", plugin_fake_cublas("ok"), 1);
   agrees_with(FOUR ADD OWN_X "d = f32[8,8] dot(x, w), lhs_contracting_dims={1}, "
                              "rhs_contracting_dims={1}\n"
                              " ROOT y = f32[8,8] all-reduce(d), to_apply=add" ALL " }",
@@ -155,11 +157,31 @@ static void libraries(void **st) {
                              " ROOT y = f32[1,8,4,2] all-reduce(d), to_apply=add" ALL " }",
               "ok", BACKEND_LIBRARIES_ON, 0, "cuDNN, engine");
   agrees_with(FOUR OWN_X "c = c64[8,4] convert(x)\n"
-                         " ROOT y = c64[8,4] fft(c), fft_type=FFT, fft_length={4} }",
-              "ok", BACKEND_LIBRARIES_AUTO, 1, "y: on the host: cuFFT is called on one device");
+                         " ROOT y = c64[8,4] fft(c), fft_type=IFFT, fft_length={4} }",
+              "ok", BACKEND_LIBRARIES_AUTO, 0, "cuFFT");
+  agrees_with(FOUR ADD OWN_X "h = c64[8,3] fft(x), fft_type=RFFT, fft_length={4}\n"
+                             " z = f32[8,4] fft(h), fft_type=IRFFT, fft_length={4}\n"
+                             " ROOT y = f32[8,4] all-reduce(z), to_apply=add" ALL " }",
+              "ok", BACKEND_LIBRARIES_AUTO, 0, "cuFFT");
+  agrees_with(FOUR OWN_X "s = f32[2,4,4] reshape(x)\n"
+                         " d = f32[2,4,4] dot(s, s), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                         "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+                         " i = s32[4,4] iota(), iota_dimension=0\n"
+                         " j = s32[4,4] iota(), iota_dimension=1\n"
+                         " on = pred[4,4] compare(i, j), direction=EQ\n"
+                         " e = f32[4,4] convert(on)\n c = f32[] constant(4)\n"
+                         " cs = f32[4,4] broadcast(c), dimensions={}\n"
+                         " ee = f32[4,4] multiply(e, cs)\n"
+                         " e2 = f32[2,4,4] broadcast(ee), dimensions={1,2}\n"
+                         " a = f32[2,4,4] add(d, e2)\n l = f32[2,4,4] cholesky(a), lower=true\n"
+                         " ROOT y = f32[2,4,4] triangular-solve(l, s), left_side=true, "
+                         "lower=true, transpose_a=NO_TRANSPOSE }",
+              "ok", BACKEND_LIBRARIES_AUTO, 0, "potrfBatched");
   unsetenv("HLOSH_LIBCUBLASLT");
   unsetenv("HLOSH_LIBCUDNN");
   unsetenv("HLOSH_LIBCUFFT");
+  unsetenv("HLOSH_LIBCUSOLVER");
+  unsetenv("HLOSH_LIBCUBLAS");
 }
 
 #define LOOP(bound)                                                                           \
