@@ -53,7 +53,9 @@ static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
 
 const char *gpu_step_kind(const gpu_program *g, const cpu_step *s) {
   static _Thread_local char text[96];
-  const gpu_call *c = g->kernels ? g->kernels[s->kernel_index].call : NULL;
+  const gpu_call *c = g->kernels  ? g->kernels[s->kernel_index].call
+                      : s->device ? gpu_call_alone(g, s->device)
+                                  : NULL;
   if (gpu_call_chosen(c)) return gpu_call_text(c);
   if (s->device) return emit_kind_name(s->kernel->kind);
   (void)snprintf(text, sizeof text, "host: %s", cpu_step_kind_text(s));
