@@ -1,6 +1,6 @@
 // cpu_devices.c — what the cpu backend does by functions of core/eval: library calls on one
 // device, and programs for several devices, which run in step and decide differently.
-#include "tests/unit/backends/devices.h"
+#include "tests/unit/devices.h"
 
 // The factors of a call of LAPACK and what else a custom call of the table means, in layouts of
 // their own too.

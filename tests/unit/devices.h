@@ -1,7 +1,7 @@
 // devices.h — programs for several devices, which run in step and decide differently: what every
 // backend that has several must give, as tests/unit/backends/cpu.h runs modules.
-#ifndef TESTS_UNIT_BACKENDS_DEVICES_H
-#define TESTS_UNIT_BACKENDS_DEVICES_H
+#ifndef TESTS_UNIT_DEVICES_H
+#define TESTS_UNIT_DEVICES_H
 
 #include "tests/unit/backends/cpu.h"
 
@@ -149,9 +149,9 @@ static void sizes_of_each(void **state) {
   hlo_module_free(m);
 }
 
-#define TESTS_OF_DEVICES                                                                    \
-  cmocka_unit_test(collectives), cmocka_unit_test(control_flow),                            \
-      cmocka_unit_test(manual_regions), cmocka_unit_test(a_deadlock_is_an_error),           \
-      cmocka_unit_test(two_places_to_meet), cmocka_unit_test(sizes_of_each)
+#define TESTS_OF_DEVICES                                                                           \
+  cmocka_unit_test(collectives), cmocka_unit_test(control_flow), cmocka_unit_test(manual_regions), \
+      cmocka_unit_test(a_deadlock_is_an_error), cmocka_unit_test(two_places_to_meet),              \
+      cmocka_unit_test(sizes_of_each)
 
 #endif
