@@ -291,6 +291,11 @@ hs_status ev_custom_conv_forward(ev *e, const hlo_instr *i, hlo_literal **ops, h
   act_fn act = find_act(cudnn_acts, HS_COUNT(cudnn_acts), mode);
   if (!act) return ev_unsupported(i, "with this activation");
   hlo_literal *sum, *r = NULL;
+  bool alone = scale == 1 && act == act_none && i->noperands == 2;
+  if (alone && hlo_dtype_is_integer(to->dtype) && hlo_dtype_bits(to->dtype) >= 32) {
+    HS_TRY(ev_convolve(e, i, &c, ops, to, &r));  // sums wrap
+    return ev_pack_results(i, 1, &r, out);
+  }
   HS_TRY(ev_convolve(e, i, &c, ops, ev_typed(e, to, HLO_F64), &sum));
   double *p = sum->data;
   for (i64 k = 0; k < to->elements && scale != 1; k++) p[k] *= scale;

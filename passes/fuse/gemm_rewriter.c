@@ -17,9 +17,8 @@
 // Left as dots: 8-bit floats, an algorithm that is asked for, products the library has no types or
 // dimensions for, and small ones (XLA's xla_gpu_gemm_rewrite_size_threshold).
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
+#include "passes/fuse/conv_call.h"
 #include "passes/fuse/dot_epilogue.h"
 #include "passes/fuse/fusion.h"
 
@@ -255,16 +254,6 @@ static void put_list(hs_buf *b, const char *key, hlo_ints v, const char *after) 
   hs_buf_printf(b, "]%s", after);
 }
 
-// The shortest text that gives the number.
-static void put_number(hs_buf *b, double v) {
-  char text[40];
-  for (int digits = 1; digits <= 17; digits++) {
-    snprintf(text, sizeof text, "%.*g", digits, v);
-    if (strtod(text, NULL) == v) break;
-  }
-  hs_buf_puts(b, text);
-}
-
 // Elements of one matrix of a batch.
 static long long stride_of(const hlo_instr *x, u32 nbatch) {
   i64 n = 1;
@@ -288,7 +277,7 @@ static const hlo_backend_config *config_of(hlo_module *m, const gemm *g) {
   const char *act = names[g->activation];
   hs_buf b = {0};
   hs_buf_puts(&b, "{\"operation_queue_id\":\"0\",\"gemm_backend_config\":{\"alpha_real\":");
-  put_number(&b, g->alpha);
+  pass_put_number(&b, g->alpha);
   hs_buf_printf(&b, ",\"alpha_imag\":0,\"beta\":%d,\"dot_dimension_numbers\":{", g->c != NULL);
   put_list(&b, "lhs_contracting_dimensions", l.contracting, ",");
   put_list(&b, "rhs_contracting_dimensions", r.contracting, ",");

@@ -145,8 +145,11 @@ static xc_answer xc_opcode_match(xc_env *v, const xc_expr *p, hlo_instr *i, cons
       bool library =
           s->kind == E_CALL && !s->on && strcmp(xc_tail(s->name), "CustomCallTarget") == 0;
       if (library) hit |= hs_str_eq(HS_STR("__cublas$lt$matmul"), target);
-      else if (s->kind == E_STRING) hit |= hs_str_eq(hs_str_of(s->name), target);
-      else known = false;
+      else {
+        xc_value x = xc_eval(v, s);
+        if (x.kind == V_STRING) hit |= hs_str_eq(hs_str_of(x.s), target);
+        else known = false;
+      }
     }
     all = hit ? XC_YES : known ? XC_NO : XC_UNKNOWN;
   } else if (op == HLO_DOT && op_family && to - from == 4) {

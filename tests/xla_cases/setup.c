@@ -26,6 +26,9 @@ static const xla_option known_options[] = {
     {"constant_folding", "fold_float_arithmetic", NULL, "fold_float_arithmetic"},
     {"constant_folding", "can_fold_shape", "return shape.dimensions().empty();",
      "scalars_only=true"},
+    // XLA refuses what the library cannot do, and takes its rounding of 8-bit results
+    {"conv-rewriter", "compute_capability", NULL, "narrow_results=true;reject_types=true"},
+    {"conv-rewriter", "dnn_version", NULL, NULL},
     {"copy-insertion", "alias_info", NULL, NULL},
     {"cse", "is_layout_sensitive", NULL, "layout_sensitive"},
     // the fixture of its tests rewrites dots of any size

@@ -151,13 +151,18 @@ xc_value xc_eval_name(xc_env *v, const xc_expr *e) {
   if (strcmp(s, "entry") == 0) return xc_comp_value(v->m->entry);
   if (strcmp(s, "m") == 0 || strcmp(s, "module") == 0)
     return (xc_value){.kind = V_MODULE, .m = v->m};
-  // XLA's names for targets and threads
+  // XLA's names for targets, activations and threads
   static const struct {
     const char *name, *text;
   } texts[] = {{"kCudnnConvForwardCallTarget", "__cudnn$convForward"},
                {"kCudnnConvBiasActivationForwardCallTarget", "__cudnn$convBiasActivationForward"},
                {"kCudnnConvBackwardInputCallTarget", "__cudnn$convBackwardInput"},
                {"kCudnnConvBackwardFilterCallTarget", "__cudnn$convBackwardFilter"},
+               {"kNone", "kNone"},
+               {"kRelu", "kRelu"},
+               {"kRelu6", "kRelu6"},
+               {"kElu", "kElu"},
+               {"kLeakyRelu", "kLeakyRelu"},
                {"kMainExecutionThread", "main"}};
   for (size_t k = 0; k < HS_COUNT(texts); k++)
     if (strcmp(texts[k].name, t) == 0) return xc_text(texts[k].text);
