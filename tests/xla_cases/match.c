@@ -399,6 +399,11 @@ static xc_answer xc_modifier(xc_env *v, const xc_expr *p, hlo_instr *i) {
     int yes = xc_truth(xc_apply(v, a0, xc_instr(i)));
     return yes < 0 ? XC_UNKNOWN : xc_yes(yes);
   }
+  if (IS("WithPredicate") && a0 && a0->kind == E_NAME && a0->type &&
+      strcmp(xc_tail(a0->name), "HloPredicateIsOp") == 0) {
+    xc_expr op = {.kind = E_NAME, .name = a0->type};
+    return xc_kopcode(&op) == HLO_OP_INVALID ? XC_UNKNOWN : xc_yes(i->opcode == xc_kopcode(&op));
+  }
   if (IS("WithOneUse")) return xc_yes(i->nuses == 1);
   if (IS("WithOneUser")) return xc_yes(xc_users(i) == 1);
   if (IS("WithNumUser") && a0) return xc_yes(xc_users(i) == (u32)a0->number);

@@ -34,6 +34,9 @@ static const xla_option known_options[] = {
     // the fixture of its tests rewrites dots of any size
     {"cublas-gemm-rewriter", "gpu_version", NULL, "size_threshold=0"},
     {"cublas-gemm-rewriter", "toolkit_version", NULL, NULL},
+    {"cudnn-fused-convolution-rewriter", "cc", NULL, "narrow_results=true;reject_types=true"},
+    {"cudnn-fused-convolution-rewriter", "dnn_version", NULL, NULL},
+    {"cudnn-fused-convolution-rewriter", "toolkit_version", NULL, NULL},
     {"cse", "ignore_control_dependencies", NULL, "ignore_control_dependencies"},
     {"flatten-call-graph", "skip_cloning_handler", "FlattenCallGraph::SkipCloningForCalls",
      "skip_cloning_for_calls=true"},
@@ -307,7 +310,9 @@ bool xc_pass_text(hs_buf *out, const hlo_module *m, const char *pass, const char
   // Module configuration that a pass looks at.
   static const struct {
     const char *pass, *config, *ours;
-  } configs[] = {{"call-inliner", "use_shardy_partitioner=true", "use_shardy_partitioner=true"}};
+  } configs[] = {{"call-inliner", "use_shardy_partitioner=true", "use_shardy_partitioner=true"},
+                 {"cudnn-fused-convolution-rewriter", "set_xla_gpu_use_runtime_fusion(true",
+                  "runtime_fusion=true"}};
   for (size_t k = 0; k < HS_COUNT(configs); k++)
     if (strcmp(configs[k].pass, pass) == 0 && strstr(config, configs[k].config))
       hs_buf_printf(&b, "%s%s", b.n ? ";" : "{", configs[k].ours);
