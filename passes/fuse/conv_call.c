@@ -29,6 +29,39 @@ conv_kind pass_conv_kind(const hlo_instr *i) {
 const char *pass_conv_target(conv_kind k) { return kinds[k].target; }
 const char *pass_conv_name(conv_kind k) { return kinds[k].name; }
 
+// Whether two dimensions and the spatial ones are those of the array, each once.
+static bool names_all(const hlo_shape *s, i64 a, i64 b, u32 n, const i64 *spatial) {
+  u32 seen = 0;
+  if (!hlo_shape_is_array(s) || hlo_shape_is_dynamic(s) || s->rank != n + 2) return false;
+  for (u32 k = 0; k < n + 2; k++) {
+    i64 d = k == 0 ? a : k == 1 ? b : spatial[k - 2];
+    if (d < 0 || d >= s->rank || seen >> d & 1) return false;
+    seen |= (u32)1 << d;
+  }
+  return true;
+}
+
+static bool is_small(i64 v) { return v >= -(1 << 30) && v <= 1 << 30; }
+
+bool pass_conv_is_sound(const hlo_instr *i, const hlo_shape *result) {
+  const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  if (!l || i->noperands < 2 || l->nspatial + 2 > HLO_MAX_RANK || (w ? w->n : 0) != l->nspatial)
+    return false;
+  for (u32 k = 0; k < l->nspatial; k++) {
+    const hlo_window_dim *v = &w->v[k];
+    const i64 numbers[] = {v->size,     v->stride,     v->pad_low,
+                           v->pad_high, v->lhs_dilate, v->rhs_dilate};
+    for (u32 j = 0; j < HS_COUNT(numbers); j++)
+      if (!is_small(numbers[j])) return false;
+  }
+  return names_all(hlo_operand(i, 0)->shape, l->lhs_batch, l->lhs_feature, l->nspatial,
+                   l->lhs_spatial) &&
+         names_all(hlo_operand(i, 1)->shape, l->rhs_input_feature, l->rhs_output_feature,
+                   l->nspatial, l->rhs_spatial) &&
+         names_all(result, l->out_batch, l->out_feature, l->nspatial, l->out_spatial);
+}
+
 void pass_put_number(hs_buf *b, double v) {
   char text[40];
   for (int digits = 1; digits <= 17; digits++) {

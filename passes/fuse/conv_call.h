@@ -19,6 +19,10 @@ conv_kind pass_conv_kind(const hlo_instr *);
 const char *pass_conv_target(conv_kind);
 const char *pass_conv_name(conv_kind);
 
+// Whether labels and window of a call or convolution fit its first two operands and `result`, with
+// numbers that cannot overflow. Nobody verifies those of a call.
+bool pass_conv_is_sound(const hlo_instr *, const hlo_shape *result);
+
 // CudnnConvBackendConfig: result = activation(scale * conv + side * operand 3 + operand 2).
 typedef struct conv_config {
   const char *activation;  // "kNone", "kRelu", ...

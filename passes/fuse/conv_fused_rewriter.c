@@ -344,9 +344,9 @@ static bool has_types(const hlo_instr *call) {
 static hlo_instr *result_of(const hlo_instr *call) {
   conv_kind kind = pass_conv_kind(call);
   if ((kind != CONV_FORWARD && kind != CONV_FUSED) || hlo_is_controlled(call) ||
-      !hlo_attr_get(call, HLO_ATTR_DIM_LABELS) || call->noperands < 2 || call->noperands > 4 ||
+      call->noperands < 2 || call->noperands > 4 ||
       (kind == CONV_FORWARD) != (call->noperands == 2) || !hlo_shape_is_tuple(call->shape) ||
-      call->shape->nelems != 2)
+      call->shape->nelems != 2 || !pass_conv_is_sound(call, call->shape->elems[0]))
     return NULL;
   hlo_for_each_use(u, call)
     if (u->user->opcode == HLO_GET_TUPLE_ELEMENT && hlo_attr_int(u->user, HLO_ATTR_INDEX, 0) == 0)

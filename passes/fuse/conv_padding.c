@@ -15,10 +15,13 @@
 // Convolutions that are marked as forward ones (convolution_kind=fprop) are made fit likewise.
 // Gradients with a negative padding stay, as in XLA, and gradients that are marked convolutions,
 // whose windows HLO does not define.
+#include <math.h>
+
 #include "passes/fuse/conv_call.h"
 #include "passes/fuse/fusion.h"
 
 enum { MOST_SPATIAL = 3 };
+#define MOST_ELEMENTS 0x1p50
 
 // A call or convolution, its labels, and its window in the making.
 typedef struct padded {
@@ -31,13 +34,21 @@ typedef struct padded {
 static bool read_window(hlo_instr *conv, padded *p) {
   const hlo_window *w = hlo_attr_ptr(conv, HLO_ATTR_WINDOW);
   *p = (padded){.conv = conv, .l = hlo_attr_ptr(conv, HLO_ATTR_DIM_LABELS)};
-  if (!p->l || !w || w->n != p->l->nspatial || w->n > MOST_SPATIAL || hlo_is_controlled(conv) ||
-      conv->noperands < 2)
+  const hlo_shape *to = conv->shape, *s[2];
+  if (hlo_shape_is_tuple(to)) to = to->nelems == 2 ? to->elems[0] : NULL;
+  if (!to || !w || w->n > MOST_SPATIAL || hlo_is_controlled(conv) || !pass_conv_is_sound(conv, to))
     return false;
-  for (u32 k = 0; k < 2; k++) {
-    const hlo_shape *s = hlo_operand(conv, k)->shape;
-    if (!hlo_shape_is_array(s) || s->rank != w->n + 2 || hlo_shape_is_dynamic(s)) return false;
+  double x = 1, f = 1, r = 1;  // elements at most, of what is padded
+  for (u32 k = 0; k < 2; k++) s[k] = hlo_operand(conv, k)->shape;
+  for (u32 d = 0; d < to->rank; d++)
+    x *= (double)s[0]->dims[d], f *= (double)s[1]->dims[d], r *= (double)to->dims[d];
+  for (u32 k = 0; k < w->n; k++) {
+    double pads = fabs((double)w->v[k].pad_low) + fabs((double)w->v[k].pad_high) + 1;
+    x *= (double)HS_MAX(w->v[k].lhs_dilate, 1) + pads;
+    f *= (double)HS_MAX(w->v[k].rhs_dilate, 1);
+    r *= pads;
   }
+  if (x > MOST_ELEMENTS || f > MOST_ELEMENTS || r > MOST_ELEMENTS) return false;
   for (u32 k = 0; k < w->n; k++) {
     p->w[k] = w->v[k];
     p->uneven |= w->v[k].pad_low != w->v[k].pad_high;
@@ -96,9 +107,11 @@ static hlo_instr *filter_with_holes(padded *p, hlo_instr *filter) {
     i64 holes = HS_MAX(v->rhs_dilate, 1) - 1;
     any |= holes > 0 && v->size > 1;
     by[p->l->rhs_spatial[k]].interior = holes;
-    v->size += (v->size - 1) * holes, v->rhs_dilate = 1;
+    v->rhs_dilate = 1;
   }
-  return any ? pad(filter, by) : filter;
+  if (any) filter = pad(filter, by);
+  for (u32 k = 0; k < p->l->nspatial; k++) p->w[k].size = filter->shape->dims[p->l->rhs_spatial[k]];
+  return filter;
 }
 
 static bool fit_forward(pass_ctx *c, padded *p) {

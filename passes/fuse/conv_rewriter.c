@@ -56,21 +56,15 @@ static const char *bad_type(hlo_dtype t) {
 
 // Why the convolution stays; NULL: it may become a call.
 static const char *refusal(const hlo_instr *conv, bool narrow) {
-  const hlo_dim_labels *l = labels_of(conv);
-  const hlo_window *w = hlo_attr_ptr(conv, HLO_ATTR_WINDOW);
   hlo_dtype t = conv->shape->dtype;
   if (hlo_attr_int(conv, HLO_ATTR_CONVOLUTION_KIND, HLO_CONV_KIND_UNSET) != HLO_CONV_KIND_UNSET)
     return "its kind is written";
   if (hlo_is_controlled(conv)) return "its order is fixed";
-  if (conv->noperands != 2 || !l || l->lhs_batch < 0 || l->lhs_feature < 0 ||
-      l->rhs_input_feature < 0 || l->rhs_output_feature < 0 || (w ? w->n : 0) != l->nspatial ||
-      l->nspatial > MOST_SPATIAL || conv->shape->rank != l->nspatial + 2)
+  if (conv->noperands != 2 || !pass_conv_is_sound(conv, conv->shape) ||
+      labels_of(conv)->nspatial > MOST_SPATIAL)
     return "its dimensions";
-  for (u32 k = 0; k < 2; k++) {
-    const hlo_shape *s = hlo_operand(conv, k)->shape;
-    if (s->elements == 0 || hlo_shape_is_dynamic(s) || hlo_shape_is_dynamic(conv->shape))
-      return "its size";
-  }
+  for (u32 k = 0; k < 2; k++)
+    if (hlo_operand(conv, k)->shape->elements == 0) return "its size";
   if (hlo_dtype_is_float(t) ? hlo_dtype_bits(t) < 16 : hlo_dtype_bits(t) < 32 && !narrow)
     return "the library saturates results of this type";
   return NULL;
