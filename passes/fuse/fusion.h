@@ -71,4 +71,11 @@ hs_status pass_fusion_each(pass_ctx *, hs_status (*work)(pass_ctx *, hlo_computa
 hlo_instr *pass_fusion_build(hlo_module *, hs_arena *, u32 n, hlo_instr *const *members,
                              u32 noutputs, hlo_instr *const *outputs, i64 kind, hlo_instr *before);
 
+// A fusion of the consumer alone, in its place; named after the producer that it is to take in.
+hlo_instr *pass_fusion_start(hlo_module *, hs_arena *, hlo_instr *consumer,
+                             const hlo_instr *producer, i64 kind);
+// The fusion computes its operand `producer` (its body, if that is a fusion) itself. The producer
+// stays; a body that other fusions share is copied first.
+void pass_fusion_take_in(hs_arena *, hlo_instr *fusion, hlo_instr *producer);
+
 #endif

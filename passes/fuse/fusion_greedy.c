@@ -209,85 +209,16 @@ static void find_apart(greedy *g, u32 n, hlo_instr *const *order) {
   hs_arena_free(&a);
 }
 
-// ---- fusing -------------------------------------------------------------------------------------
-static hlo_instr *start_fusion(greedy *g, hlo_instr *consumer, const hlo_instr *producer,
-                               i64 kind) {
-  char name[128];
-  snprintf(name, sizeof name, "%s_%s_fusion", hlo_op_text(producer->opcode),
-           hlo_op_text(consumer->opcode));
-  hlo_instr *f = pass_fusion_build(g->p->m, &g->step, 1, &consumer, 1, &consumer, kind, consumer);
-  hlo_set_name(f, name);
-  hlo_replace_uses(consumer, f);
-  hlo_remove(consumer);
-  return f;
-}
-
-// The parameter of f's body that stands for x; x becomes an operand of f if it is none.
-typedef HS_VEC(hlo_instr *) operands;
-static hlo_instr *parameter_for(hlo_computation *body, operands *v, hlo_instr *x) {
-  for (size_t k = 0; k < v->n; k++)
-    if (v->v[k] == x) return body->params[k];
-  hs_vec_push(v, x);
-  return hlo_add_parameter(body, (i64)v->n - 1, x->shape, NULL);
-}
-
-// A copy of i in the body, its operands read as `inside` (by place in i's own computation) or as
-// operands of the fusion.
-static hlo_instr *copy_into(hlo_computation *body, operands *v, const hlo_instr *i,
-                            const hlo_positions *at, hlo_instr *const *inside, hs_arena *a) {
-  hlo_instr **ops = HS_NEW_ARRAY(a, hlo_instr *, i->noperands + 1);
-  for (u32 k = 0; k < i->noperands; k++)
-    ops[k] = at ? inside[hlo_position_of(at, hlo_operand(i, k))]
-                : parameter_for(body, v, hlo_operand(i, k));
-  return hlo_clone_instr(body, i, NULL, i->noperands, ops);
-}
-
-// The body of a producer that is a fusion, in the body of another.
-static hlo_instr *merge_body(hlo_computation *body, operands *v, const hlo_instr *producer,
-                             hs_arena *a) {
-  const hlo_computation *c = hlo_fusion_comp(producer);
-  hlo_instr **order = hlo_post_order(c, a), **inside = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
-  hlo_positions at = hlo_positions_in(c->ninstrs, order, a);
-  for (u32 k = 0; k < c->ninstrs; k++)
-    inside[k] = order[k]->opcode == HLO_PARAMETER
-                    ? parameter_for(body, v, hlo_operand(producer, (u32)hlo_param_number(order[k])))
-                    : copy_into(body, v, order[k], &at, inside, a);
-  return inside[hlo_position_of(&at, c->root)];
-}
-
-// Copies of a fusion, as unrolled loops make them, share its body until one of them is changed.
-static hlo_computation *own_body(hlo_instr *fusion) {
-  hlo_computation *body = hlo_fusion_comp(fusion);
-  if (body->nfusion_callers > 1)
-    hlo_set_attr_comp(fusion, HLO_ATTR_CALLS, body = hlo_clone_computation(body, body->name, NULL));
-  return body;
-}
-
-static void take_in(greedy *g, hlo_instr *fusion, hlo_instr *producer) {
-  hlo_computation *body = own_body(fusion);
-  operands v = {0};
-  u32 gone = 0;
-  for (u32 k = 0; k < fusion->noperands; k++) hs_vec_push(&v, hlo_operand(fusion, k));
-  while (v.v[gone] != producer) gone++;
-  hlo_instr *copy = producer->opcode == HLO_FUSION
-                        ? merge_body(body, &v, producer, &g->step)
-                        : copy_into(body, &v, producer, NULL, NULL, &g->step);
-  hlo_replace_uses(body->params[gone], copy);
-  hlo_remove_parameter(body, gone);
-  for (size_t k = gone; k + 1 < v.n; k++) v.v[k] = v.v[k + 1];
-  hlo_set_operands(fusion, (u32)v.n - 1, v.v);
-  hlo_add_provenance(fusion, producer);
-  hs_vec_free(&v);
-}
-
+// ---- fusing ----------------------------------------------------------------------------------
 static hlo_instr *fuse(greedy *g, hlo_instr *consumer, hlo_instr *producer) {
   i64 kind = g->cpu && fusion_rule_output(producer, consumer) ? HLO_FUSION_KIND_OUTPUT
                                                               : HLO_FUSION_KIND_LOOP;
   hlo_instr *f = consumer;
-  if (consumer->opcode != HLO_FUSION) f = start_fusion(g, consumer, producer, kind);
+  if (consumer->opcode != HLO_FUSION)
+    f = pass_fusion_start(g->p->m, &g->step, consumer, producer, kind);
   else if (hlo_attr_int(f, HLO_ATTR_KIND, 0) != kind) hlo_set_attr_int(f, HLO_ATTR_KIND, kind);
   update_reused(g, producer, f);
-  take_in(g, f, producer);
+  pass_fusion_take_in(&g->step, f, producer);
   hs_arena_free(&g->step);
   return f;
 }
@@ -298,7 +229,7 @@ static void remove_producer(hlo_instr *i) {
   const hlo_instr_list *before = i->ctrl_preds ? i->ctrl_preds : &none;
   if (i->nctrl_succs) {
     hlo_for_each_instr(s, i->parent) {
-      operands v = {0};
+      HS_VEC(hlo_instr *) v = {0};
       bool hit = false;
       for (u32 k = 0; s->ctrl_preds && k < s->ctrl_preds->n; k++) {
         if (s->ctrl_preds->v[k] == i) hit = true;
