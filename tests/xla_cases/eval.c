@@ -51,6 +51,7 @@ xc_value xc_member_of(xc_env *v, xc_value self, const xc_expr *e) {
     if (!inner)
       return *self.s == '{' || !*self.s ? (xc_value){.kind = V_JSON, .s = ""} : xc_unknown();
     if (*inner == 'k' && isupper((unsigned char)inner[1])) return xc_text(inner);  // an enumeration
+    if (strncmp(inner, "true", 4) == 0) return xc_number(1);
     return *inner == '{' ? (xc_value){.kind = V_JSON, .s = inner} : xc_number(atof(inner));
   }
   return xc_unknown();

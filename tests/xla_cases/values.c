@@ -154,7 +154,8 @@ xc_value xc_eval_name(xc_env *v, const xc_expr *e) {
   // XLA's names for targets, activations and threads
   static const struct {
     const char *name, *text;
-  } texts[] = {{"kCudnnConvForwardCallTarget", "__cudnn$convForward"},
+  } texts[] = {{"kCollectiveGroupKeyAttr", "collective_group_key"},
+               {"kCudnnConvForwardCallTarget", "__cudnn$convForward"},
                {"kCudnnConvBiasActivationForwardCallTarget", "__cudnn$convBiasActivationForward"},
                {"kCudnnConvBackwardInputCallTarget", "__cudnn$convBackwardInput"},
                {"kCudnnConvBackwardFilterCallTarget", "__cudnn$convBackwardFilter"},
