@@ -162,8 +162,8 @@ bool cpu_same_bytes(const hlo_shape *, const hlo_shape *);
 // threads when it is large.
 void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 *src_strides,
                   u32 rank, const i64 *dims, size_t elem);
-// to[k * step + l] = from[l][k] for `count` lanes l, which lie `lane` bytes apart, and n units k of 4
-// or 8 bytes; step: units.
+// to[k * step + l] = from[l][k] for `count` lanes l, which lie `lane` bytes apart, and n units k of
+// 4 or 8 bytes; step: units.
 void cpu_turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 n, size_t unit);
 
 // ---- linalg.c -----------------------------------------------------------------------------------

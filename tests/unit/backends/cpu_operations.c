@@ -152,8 +152,8 @@ static void patches(void **st) {
   }
 }
 
-// Windows side by side are an image cut into patches, as a vision transformer's: not the gradient of
-// a filter, whose window is as large beside its result.
+// Windows side by side are an image cut into patches, as a vision transformer's: not the gradient
+// of a filter, whose window is as large beside its result.
 static void cut_images(void **st) {
   (void)st;
   static const char *const cases[] = {
