@@ -3,8 +3,8 @@
 //
 // The copy drops dims of extent 1, takes the others in the order of the destination, merges those
 // that are contiguous on both sides, and does the two innermost in blocks, the one where the source
-// has neighbours among them, so that a transpose uses whole cache lines of both sides; elements of 4
-// and 8 bytes are turned in registers; large ones run in parallel over the outermost dim.
+// has neighbours among them, so that a transpose uses whole cache lines of both sides; elements of
+// 4 and 8 bytes are turned in registers; large ones run in parallel over the outermost dim.
 #include "backends/cpu/rt/rt.h"
 
 // ---- strides ------------------------------------------------------------------------------------

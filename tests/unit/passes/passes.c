@@ -1,6 +1,6 @@
 // Unit tests of the passes, the runner and the pipelines, the costs and the memory estimate.
 //
-// tests/hlo/passes/ROOM/*.hlo, with the rooms of passes/ and one for collectives, carry what to
+// tests/hlo/passes/ROOM/*.hlo, with the rooms of passes/, carry what to
 // run and what must hold in leading comments:
 //   run: PIPELINE TEXT            gone: OPCODE (none left)        has: OPCODE <=|>= N
 //   entry: OPCODE (in the entry)  state: N (elements of the loop)

@@ -1,5 +1,5 @@
-// all_reduce_folder.c — all-reduce-folder (xla/hlo/transforms/simplifiers/all_reduce_folder.cc): an
-// all-reduce of an all-reduce becomes one, over groups that are put together of those of both.
+// all_reduce_folder.c — all-reduce-folder (xla/hlo/transforms/simplifiers/all_reduce_folder.cc):
+// an all-reduce of an all-reduce becomes one, over groups that are put together of those of both.
 //
 //   all-reduce(all-reduce(x) over {0,1},{2,3}) over {0,2},{1,3}   ->   all-reduce(x) over {0,1,2,3}
 //
@@ -7,7 +7,7 @@
 // them only where no value comes in twice, and where all devices that it names see the same ones.
 #include <stdlib.h>
 
-#include "passes/simplify/groups.h"
+#include "passes/collectives/groups.h"
 
 static int ascending(const void *a, const void *b) {
   i64 x = *(const i64 *)a, y = *(const i64 *)b;

@@ -3,7 +3,7 @@
 // What an id is depends on the channel (XLA's CollectiveOpGroupMode): without one a replica, and
 // each partition reduces by itself; with one and use_global_device_ids a device; with one and
 // without that a replica with all its partitions.
-#include "passes/simplify/groups.h"
+#include "passes/collectives/groups.h"
 
 static i64 module_count(const hlo_module *m, hlo_attr_id id) {
   const hlo_attr *a = hlo_attrs_find(m->attrs, id);

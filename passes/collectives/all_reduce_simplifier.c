@@ -10,7 +10,7 @@
 // replicas, and what is computed from those without an effect. Ids, random numbers and what other
 // computations give are not, which may leave out some.
 #include "passes/simplify/algsimp.h"
-#include "passes/simplify/groups.h"
+#include "passes/collectives/groups.h"
 
 // ---- what all replicas have ---------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-// groups.h — which devices meet in a collective. Private to passes/simplify.
+// groups.h — which devices meet in a collective. Private to this folder.
 #ifndef PASS_GROUPS_H
 #define PASS_GROUPS_H
 

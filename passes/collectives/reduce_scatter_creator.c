@@ -12,7 +12,7 @@
 //
 // Where the slices of a group do not reach the end of the array, the rest is cut off before; a
 // reshape between the two that leaves the dimension alone follows the reduce-scatter.
-#include "passes/simplify/groups.h"
+#include "passes/collectives/groups.h"
 
 enum { MOST_STEPS = 200 };  // of the computation of one offset
 
