@@ -36,55 +36,68 @@ static int by_start(const void *a, const void *b) {
 typedef int compare_fn(const void *, const void *);
 static compare_fn *const orders[] = {by_size, by_life, by_start};
 
-typedef struct span {
+// A buffer that has its place. Those of one placement are kept in the order of their offsets.
+typedef struct placed {
   size_t from, to;
-} span;
-static int by_offset(const void *a, const void *b) {
-  const span *x = a, *y = b;
-  return x->from != y->from ? (x->from < y->from ? -1 : 1) : 0;
-}
+  i32 first, last;
+} placed;
 
 // Smallest gap that fits among the placed buffers live at the same time.
-static size_t best_gap(const hlo_heap_buffer *all, const sized *placed, u32 n,
-                       const hlo_heap_buffer *b, span *busy) {
-  u32 m = 0;
-  for (u32 k = 0; k < n; k++) {
-    const hlo_heap_buffer *o = &all[placed[k].buffer];
-    if (o->first <= b->last && b->first <= o->last)
-      busy[m++] = (span){o->offset, o->offset + hlo_heap_align(o->bytes)};
-  }
-  if (m) qsort(busy, m, sizeof *busy, by_offset);
+static size_t best_gap(const placed *all, u32 n, const hlo_heap_buffer *b) {
   size_t at = 0, best = SIZE_MAX, best_size = SIZE_MAX, need = hlo_heap_align(b->bytes);
-  for (u32 k = 0; k < m; k++) {
-    if (busy[k].from >= at + need && busy[k].from - at < best_size) {
+  for (u32 k = 0; k < n; k++) {
+    if (all[k].first > b->last || b->first > all[k].last) continue;
+    if (all[k].from >= at + need && all[k].from - at < best_size) {
       best = at;
-      best_size = busy[k].from - at;
+      best_size = all[k].from - at;
     }
-    at = HS_MAX(at, busy[k].to);
+    at = HS_MAX(at, all[k].to);
   }
   return best != SIZE_MAX ? best : at;
 }
 
-// The largest sum of those live at once, which there always is where one begins.
+static void insert(placed *all, u32 n, const hlo_heap_buffer *b) {
+  u32 low = 0, high = n;
+  while (low < high) {
+    u32 middle = low + (high - low) / 2;
+    if (all[middle].from <= b->offset) low = middle + 1;
+    else high = middle;
+  }
+  memmove(&all[low + 1], &all[low], (n - low) * sizeof *all);
+  all[low] = (placed){b->offset, b->offset + hlo_heap_align(b->bytes), b->first, b->last};
+}
+
+// The largest sum of those live at once.
 static size_t least_area(const hlo_heap_buffer *all, u32 n) {
-  size_t most = 0;
+  i32 from = INT32_MAX, to = INT32_MIN;
   for (u32 k = 0; k < n; k++) {
-    size_t sum = 0;
-    for (u32 j = 0; j < n; j++)
-      if (all[j].first <= all[k].first && all[k].first <= all[j].last)
-        sum += hlo_heap_align(all[j].bytes);
+    from = HS_MIN(from, all[k].first);
+    to = HS_MAX(to, all[k].last);
+  }
+  if (from > to) return 0;
+  size_t steps = (size_t)((i64)to - from) + 1, most = 0, sum = 0;
+  size_t *delta = hs_calloc(steps + 1, sizeof *delta);  // wraps around where more end than begin
+  for (u32 k = 0; k < n; k++) {
+    if (all[k].first > all[k].last) continue;
+    delta[all[k].first - from] += hlo_heap_align(all[k].bytes);
+    delta[all[k].last - from + 1] -= hlo_heap_align(all[k].bytes);
+  }
+  for (size_t k = 0; k < steps; k++) {
+    sum += delta[k];
     most = HS_MAX(most, sum);
   }
+  hs_free(delta);
   return most;
 }
 
 // Places the buffers in the given order; false beyond `most`, or when interrupted.
 static bool place_in(const sized *order, u32 count, hlo_heap_buffer *buffers, size_t most,
-                     span *busy, size_t *total) {
+                     placed *done, size_t *total) {
   *total = 0;
-  for (u32 done = 0; done < count; done++) {
-    hlo_heap_buffer *b = &buffers[order[done].buffer];
-    b->offset = best_gap(buffers, order, done, b, busy);
+  for (u32 k = 0; k < count; k++) {
+    hlo_heap_buffer *b = &buffers[order[k].buffer];
+    b->offset = best_gap(done, k, b);
+    insert(done, k, b);
     *total = HS_MAX(*total, b->offset + hlo_heap_align(b->bytes));
     if (*total > most || hs_interrupted()) return false;
   }
@@ -93,7 +106,7 @@ static bool place_in(const sized *order, u32 count, hlo_heap_buffer *buffers, si
 
 bool hlo_heap_place(u32 n, hlo_heap_buffer *buffers, size_t most, size_t *total) {
   sized *order = hs_alloc(sizeof *order * ((size_t)n + 1));
-  span *busy = hs_alloc(sizeof *busy * ((size_t)n + 1));
+  placed *done = hs_alloc(sizeof *done * ((size_t)n + 1));
   hlo_heap_buffer *tried = hs_alloc(sizeof *tried * ((size_t)n + 1));
   u32 count = 0;
   for (u32 k = 0; k < n; k++) {
@@ -103,17 +116,17 @@ bool hlo_heap_place(u32 n, hlo_heap_buffer *buffers, size_t most, size_t *total)
     tried[k] = *b;
   }
   if (count) qsort(order, count, sizeof *order, orders[0]);
-  bool fits = place_in(order, count, buffers, most, busy, total);
+  bool fits = place_in(order, count, buffers, most, done, total);
   size_t least = fits && n <= MOST_TRIED ? least_area(buffers, n) : SIZE_MAX;
   for (size_t k = 1; k < HS_COUNT(orders) && *total > least; k++) {
     size_t end;
     qsort(order, count, sizeof *order, orders[k]);
-    if (!place_in(order, count, tried, *total - 1, busy, &end)) continue;
+    if (!place_in(order, count, tried, *total - 1, done, &end)) continue;
     *total = end;
     memcpy(buffers, tried, n * sizeof *tried);
   }
   hs_free(tried);
-  hs_free(busy);
+  hs_free(done);
   hs_free(order);
   return fits;
 }

@@ -4,7 +4,8 @@
 
 #include "core/base/base.h"
 
-// A buffer: needed at steps first..last, both included. `offset` is the result.
+// A buffer: needed at steps first..last, both included, of a schedule: there is memory for a number
+// for each step between the first and the last of all. `offset` is the result.
 typedef struct hlo_heap_buffer {
   size_t bytes, offset;
   i32 first, last;

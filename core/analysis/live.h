@@ -26,6 +26,15 @@ typedef struct hlo_live {
 // are parameters and outputs. naive: nothing is shared or in place. poll errors.
 hs_status hlo_live_ranges(const hlo_computation *, bool naive, hs_arena *, hlo_live *out);
 
+// What the computations of a module need on top of their callers, found once for all questions that
+// follow. The module must not change before it is freed. poll errors.
+typedef struct hlo_live_plan hlo_live_plan;
+hs_status hlo_live_plan_new(const hlo_module *, bool naive, hlo_live_plan **out);
+void hlo_live_plan_free(hlo_live_plan *);
+// hlo_memory_estimate and hlo_live_ranges from it.
+hs_status hlo_live_plan_memory(hlo_live_plan *, hlo_memory *out);
+hs_status hlo_live_plan_ranges(hlo_live_plan *, const hlo_computation *, hs_arena *, hlo_live *out);
+
 // Whether leaf `leaf` of an instruction's result may be written into the memory of its operand
 // number `operand`, which it reads, when nothing else reads that later.
 bool hlo_may_overwrite(const hlo_instr *, u32 leaf, u32 operand);

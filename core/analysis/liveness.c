@@ -393,18 +393,48 @@ static void copy_live(plan *p, const hlo_computation *c, hs_arena *a, hlo_live *
   }
 }
 
-hs_status hlo_live_ranges(const hlo_computation *c, bool naive, hs_arena *a, hlo_live *out) {
-  const hlo_module *m = c->module;
+struct hlo_live_plan {
+  hs_arena arena;
+  plan p;
+};
+
+hs_status hlo_live_plan_new(const hlo_module *m, bool naive, hlo_live_plan **out) {
   HS_ASSERT(!hlo_known_invalid(m));
-  hs_arena mem = {0};
-  callees called = find_callees(m, &mem);
-  plan p = {.m = m,
-            .naive = naive,
-            .position = HS_NEW_ARRAY(&mem, u32, m->next_instr_id),
-            .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
-  plan_callees(1, &p, &called);
-  copy_live(&p, c, a, out);
-  plan_free(&p);
-  hs_arena_free(&mem);
+  hlo_live_plan *l = hs_calloc(1, sizeof *l);
+  l->p = (plan){.m = m,
+                .naive = naive,
+                .position = HS_NEW_ARRAY(&l->arena, u32, m->next_instr_id),
+                .comp_peak = HS_NEW_ARRAY(&l->arena, i64, m->next_comp_id + 1)};
+  callees called = find_callees(m, &l->arena);
+  plan_callees(1, &l->p, &called);
+  hs_status s = hs_poll();
+  if (!hs_ok(s)) hlo_live_plan_free(l);
+  *out = hs_ok(s) ? l : NULL;
+  return s;
+}
+
+void hlo_live_plan_free(hlo_live_plan *l) {
+  if (!l) return;
+  plan_free(&l->p);
+  hs_arena_free(&l->arena);
+  hs_free(l);
+}
+
+hs_status hlo_live_plan_memory(hlo_live_plan *l, hlo_memory *out) {
+  *out = memory_of(&l->p);
   return hs_poll();
+}
+
+hs_status hlo_live_plan_ranges(hlo_live_plan *l, const hlo_computation *c, hs_arena *a,
+                               hlo_live *out) {
+  copy_live(&l->p, c, a, out);
+  return hs_poll();
+}
+
+hs_status hlo_live_ranges(const hlo_computation *c, bool naive, hs_arena *a, hlo_live *out) {
+  hlo_live_plan *l;
+  HS_TRY(hlo_live_plan_new(c->module, naive, &l));
+  hs_status s = hlo_live_plan_ranges(l, c, a, out);
+  hlo_live_plan_free(l);
+  return s;
 }
