@@ -8,7 +8,7 @@
 #define PASS_PASS_H
 
 #include "core/infer/build.h"
-#include "core/analysis/cost.h"
+#include "core/analysis/live.h"
 #include "core/verify/verify.h"
 
 typedef struct pass_note {
@@ -169,8 +169,9 @@ typedef struct pass_run_options {
   // the whole module after each pass, and "changed" against the hash of the text (check-passes)
   bool verify_all;
   bool measure;  // fill before/after totals
-  // of the totals; may be NULL
-  hs_status (*estimate)(void *arg, const hlo_module *, double *seconds);
+  // of the totals, from the costs by instruction id and the plan of memory; may be NULL
+  hs_status (*estimate)(void *arg, const hlo_module *, const hlo_cost *, hlo_live_plan *,
+                        double *seconds);
   void *estimate_arg;
   i64 rewrite_limit;  // -1
   pass_notes *notes;  // may be NULL

@@ -20,11 +20,16 @@ hs_status pass_measure(const hlo_module *m, const pass_run_options *o, pass_tota
   out->kernels = t.kernels;
   out->flops = t.total.flops;
   out->bytes = t.total.bytes_read + t.total.bytes_written;
+  hlo_live_plan *plan;
+  hlo_memory memory;
+  hs_status s = hlo_live_plan_new(m, false, &plan);
+  if (hs_ok(s)) s = hlo_live_plan_memory(plan, &memory);
+  if (hs_ok(s)) out->peak_bytes = memory.peak_bytes;
+  if (hs_ok(s) && o && o->estimate)
+    s = o->estimate(o->estimate_arg, m, t.by_id, plan, &out->seconds);
+  hlo_live_plan_free(plan);
   hlo_cost_free(&t);
-  hlo_memory mem;
-  HS_TRY(hlo_memory_estimate(m, false, &mem));
-  out->peak_bytes = mem.peak_bytes;
-  return o && o->estimate ? o->estimate(o->estimate_arg, m, &out->seconds) : HS_GOOD;
+  return s;
 }
 
 // Passes append new instructions to the list; this puts operands before users again.

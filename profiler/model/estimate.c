@@ -93,6 +93,7 @@ typedef struct estimator {
   u32 *uses;        // by instruction id: of that memory that are still to come
   u32 nfree;        // blocks of memory that nobody needs any more
   free_block free[MOST_FREE];
+  hlo_live_plan *plan;        // of memory, as a backend shares it, or naive
   prof_residency *residency;  // of the computation at hand; NULL: not simulated
   u32 simulated;              // computations that were
 } estimator;
@@ -372,7 +373,7 @@ static hs_status simulate(estimator *x, const hlo_computation *c, double times) 
   if (x->d->family != PROF_CPU || c->ninstrs < 2 || x->simulated++ >= MOST_SIMULATED)
     return HS_GOOD;
   bool once = c != c->module->entry && times <= 1;
-  return prof_residency_new(c, x->o.naive, x->cost, once ? x->live : 0, &x->residency);
+  return prof_residency_new(x->plan, c, x->cost, once ? x->live : 0, &x->residency);
 }
 
 // One execution of a computation, times how often it runs.
@@ -409,9 +410,9 @@ static double traffic_of(const estimator *x, const hlo_computation *c) {
 
 static hs_status add_computations(estimator *x, const hlo_module *m) {
   hs_arena a = {0};
-  hlo_cost_table cost;
-  HS_TRY(hlo_cost_module(m, &cost));
-  x->cost = cost.by_id;
+  hlo_cost_table cost = {0};
+  if (!x->o.cost) HS_TRY(hlo_cost_module(m, &cost));
+  x->cost = x->o.cost ? x->o.cost : cost.by_id;
   x->apart = x->d->family == PROF_CPU ? hlo_heavy_bodies(m, &a)
                                       : HS_NEW_ARRAY(&a, bool, m->next_comp_id + 1);
   x->times = HS_NEW_ARRAY(&a, double, m->next_comp_id + 1);
@@ -467,13 +468,26 @@ static u32 simulated_devices(const hlo_module *m) {
   return known ? replicas * partitions : prof_module_devices(m);
 }
 
+// *plan: what the kernels' memory is planned by, made where there is none; memory: what that needs;
+// shared: what it would need with memory that is shared, since what is touched again and again is
+// what lives at the same time, copies that are none aside.
+static hs_status plan_memory(const hlo_module *m, bool naive, hlo_live_plan **plan,
+                             hlo_memory *memory, hlo_memory *shared) {
+  bool given = *plan != NULL;
+  if (!given) HS_TRY(hlo_live_plan_new(m, naive, plan));
+  hs_status s = hlo_live_plan_memory(*plan, memory);
+  *shared = *memory;
+  if (hs_ok(s) && naive) s = hlo_memory_estimate(m, false, shared);
+  if (!hs_ok(s) && !given) hlo_live_plan_free(*plan);
+  return s;
+}
+
 hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const prof_options *o,
                                 prof_module *out) {
   *out = (prof_module){.n = m->next_instr_id};
+  hlo_live_plan *plan = o->plan;
   hlo_memory memory, shared;
-  HS_TRY(hlo_memory_estimate(m, o->naive, &memory));
-  // what is touched again and again is what lives at the same time, copies that are none aside
-  HS_TRY(hlo_memory_estimate(m, false, &shared));
+  HS_TRY(plan_memory(m, o->naive, &plan, &memory, &shared));
   out->total.peak_bytes = memory.peak_bytes;
   out->total.devices = o->devices ? o->devices : prof_module_devices(m);
   out->kernels = hs_calloc(out->n + 1u, sizeof *out->kernels);
@@ -481,9 +495,14 @@ hs_status prof_estimate_kernels(const hlo_module *m, const prof_device *d, const
   out->total.parts = d->family == PROF_CPU ? 1 : prof_module_undivided(m);
   if (out->total.peak_bytes < INT64_MAX) out->total.peak_bytes /= out->total.parts;
   out->total.here = d->family == PROF_CPU ? simulated_devices(m) : 1;
-  estimator x = {
-      .d = d, .o = *o, .out = out, .live = (double)shared.peak_bytes, .together = out->total.here};
+  estimator x = {.d = d,
+                 .o = *o,
+                 .out = out,
+                 .plan = plan,
+                 .live = (double)shared.peak_bytes,
+                 .together = out->total.here};
   hs_status s = add_computations(&x, m);
+  if (!o->plan) hlo_live_plan_free(plan);
   if (d->family == PROF_CPU) add_fresh(d, m, &shared, &out->total);
   out->total.kernels = (u32)HS_MIN(x.launches, (double)UINT32_MAX);
   if (!hs_ok(s)) prof_module_free(out);

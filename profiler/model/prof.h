@@ -4,7 +4,7 @@
 #ifndef PROF_PROF_H
 #define PROF_PROF_H
 
-#include "core/analysis/cost.h"
+#include "core/analysis/live.h"
 #include "profiler/stats.h"
 
 typedef struct prof_calibration prof_calibration;
@@ -83,6 +83,9 @@ typedef struct prof_kernel {
 typedef struct prof_options {
   bool naive;   // every instruction is a kernel, and every intermediate result goes through memory
   u32 devices;  // that its collectives span; 0: as many as the module says
+  // what the caller has found already of the module as it is; NULL: nothing
+  const hlo_cost *cost;  // by instruction id
+  hlo_live_plan *plan;   // of memory, naive or not
 } prof_options;
 
 // The estimate of a module, kernel by kernel.

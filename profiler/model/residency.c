@@ -2,9 +2,12 @@
 //
 // A cache that replaces what was used longest ago still holds what less was touched since than it
 // is large. So the memory of the module (arguments, constants, results, and the area of the
-// temporaries with the offsets that a backend's plan gives them) is kept as a list of ranges in the
-// order in which they were touched last, and what lies behind a range in that list is its distance.
-// A result written over a buffer that was read a moment ago is near, whoever's buffer that was.
+// temporaries with the offsets that a backend's plan gives them) is kept as ranges, each with the
+// time at which it was touched last, and the bytes that were touched since are its distance. A
+// result written over a buffer that was read a moment ago is near, whoever's buffer that was.
+//
+// The ranges are in the order of their addresses, and the bytes of each time are a tree of sums
+// (Fenwick 1994), so that neither a range nor a distance is searched for from end to end.
 //
 // A kernel goes through all of its arrays at the same time, from end to end. Its ranges are a group
 // of equals: what was touched since an element of a group is, on average over its elements, half of
@@ -14,8 +17,10 @@
 // and again, and so do the bodies of loops. Between two calls of a computation that is called once
 // in a run lies the rest of the run.
 //
-// Invariant: the ranges of the list do not overlap; those of one group are side by side.
+// Invariant: the ranges do not overlap, and none is empty.
 #include "profiler/model/residency.h"
+
+#include <stdlib.h>
 
 #include "core/analysis/heap.h"
 
@@ -28,7 +33,7 @@ typedef struct span {
 
 typedef struct touched {
   span s;
-  u32 group;
+  u32 group, rank;  // the kernel that touched it last, and which of its accesses did
 } touched;
 
 struct prof_residency {
@@ -37,8 +42,10 @@ struct prof_residency {
   u32 *at;               // by instruction id: its place in the schedule, plus 1
   i64 *offset, *inside;  // by buffer; by place in the schedule: of what its callees need
   i64 total;
-  HS_VEC(touched) list;   // the last touched is the last
-  HS_VEC(double) groups;  // bytes that are left of each
+  HS_VEC(touched) ranges;  // by address
+  HS_VEC(i64) groups;      // bytes that are left of each
+  HS_VEC(i64) sums;        // their tree: element k is of the k + 1 & -(k + 1) groups up to k
+  HS_VEC(touched) parts;   // of the range at hand
 };
 
 // What a kernel touches: `bytes` of them are moved.
@@ -81,7 +88,7 @@ static bool place_buffers(prof_residency *r) {
   return true;
 }
 
-// ---- the list -----------------------------------------------------------------------------------
+// ---- what was touched ---------------------------------------------------------------------------
 static i64 length(span s) { return s.to - s.from; }
 
 static span common(span a, span b) {
@@ -89,48 +96,93 @@ static span common(span a, span b) {
   return c.to > c.from ? c : (span){0};
 }
 
-// Takes a range out of the list.
-static void cut(prof_residency *r, span s) {
-  i64 left = length(s);
-  for (size_t k = r->list.n; k-- > 0 && left > 0;) {
-    touched *x = &r->list.v[k];
-    span c = common(x->s, s);
-    if (!length(c)) continue;
-    left -= length(c);
-    r->groups.v[x->group] -= (double)length(c);
-    span before = {x->s.from, c.from}, after = {c.to, x->s.to};
-    if (length(before) && length(after)) {
-      touched more = {after, x->group};
-      x->s = before;
-      hs_vec_push(&r->list, more);
-      memmove(&r->list.v[k + 2], &r->list.v[k + 1], (r->list.n - k - 2) * sizeof more);
-      r->list.v[k + 1] = more;
-    } else x->s = length(before) ? before : after;
+static size_t lowest_bit(size_t k) { return k & -k; }
+
+static void push_group(prof_residency *r, i64 bytes) {
+  hs_vec_push(&r->groups, bytes);
+  size_t at = r->groups.n;
+  i64 sum = bytes;
+  for (size_t k = 1; k < lowest_bit(at); k *= 2) sum += r->sums.v[at - k - 1];
+  hs_vec_push(&r->sums, sum);
+}
+
+static void take_from_group(prof_residency *r, u32 group, i64 bytes) {
+  r->groups.v[group] -= bytes;
+  for (size_t k = group + 1; k <= r->sums.n; k += lowest_bit(k)) r->sums.v[k - 1] -= bytes;
+}
+
+// Bytes of the first n groups.
+static i64 sum_of_groups(const prof_residency *r, size_t n) {
+  i64 sum = 0;
+  for (; n; n -= lowest_bit(n)) sum += r->sums.v[n - 1];
+  return sum;
+}
+
+// The first range that ends behind an address.
+static size_t find(const prof_residency *r, i64 address) {
+  size_t low = 0, high = r->ranges.n;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (r->ranges.v[middle].s.to <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// Puts m ranges where the range number k (old: 1) or none (0) is.
+static void splice(prof_residency *r, size_t k, size_t old, size_t m, const touched *v) {
+  for (size_t q = old; q < m; q++) hs_vec_push(&r->ranges, (touched){0});
+  size_t behind = r->ranges.n - k - HS_MAX(old, m);
+  memmove(&r->ranges.v[k + m], &r->ranges.v[k + old], behind * sizeof *v);
+  if (m) memcpy(&r->ranges.v[k], v, m * sizeof *v);
+  if (old > m) r->ranges.n -= old - m;
+}
+
+// Takes out what groups before `now` touched of a range.
+static void cut(prof_residency *r, span s, u32 now) {
+  for (size_t k = find(r, s.from); k < r->ranges.n && r->ranges.v[k].s.from < s.to;) {
+    touched x = r->ranges.v[k], left[2];
+    size_t m = 0;
+    if (x.group == now) {
+      k++;
+      continue;
+    }
+    span c = common(x.s, s);
+    take_from_group(r, x.group, length(c));
+    if (x.s.from < c.from) left[m++] = (touched){{x.s.from, c.from}, x.group, x.rank};
+    if (c.to < x.s.to) left[m++] = (touched){{c.to, x.s.to}, x.group, x.rank};
+    splice(r, k, 1, m, left);
+    k += m;
   }
 }
 
-static void compact(prof_residency *r) {
-  size_t n = 0;
-  for (size_t k = 0; k < r->list.n; k++)
-    if (length(r->list.v[k].s)) r->list.v[n++] = r->list.v[k];
-  r->list.n = n;
+static void put(prof_residency *r, touched new) {
+  size_t k = find(r, new.s.from);
+  touched *x = &r->ranges.v[k];
+  if (k < r->ranges.n && x->s.from == new.s.from && x->s.to == new.s.to) {
+    take_from_group(r, x->group, length(x->s));
+    *x = new;
+    return;
+  }
+  cut(r, new.s, new.group);
+  splice(r, find(r, new.s.from), 0, 1, &new);
 }
 
 static void touch(prof_residency *r, u32 n, const moved *a) {
   u32 group = (u32)r->groups.n;
-  double bytes = 0;
-  for (u32 k = 0; k < n; k++) cut(r, a[k].s);
+  i64 bytes = 0;
   for (u32 k = 0; k < n; k++) {
     // an array that is written over itself is two accesses of one range
-    bool again = false;
+    bool again = !length(a[k].s);
     for (u32 j = 0; j < k; j++) again |= length(common(a[j].s, a[k].s)) > 0;
-    touched x = {a[k].s, group};
-    if (again || !length(x.s)) continue;
-    hs_vec_push(&r->list, x);
-    bytes += (double)length(x.s);
+    if (again) {
+      cut(r, a[k].s, group);
+      continue;
+    }
+    put(r, (touched){a[k].s, group, k});
+    bytes += length(a[k].s);
   }
-  hs_vec_push(&r->groups, bytes);
-  if (group % 64 == 0) compact(r);
+  push_group(r, bytes);
 }
 
 // ---- accesses of an instruction -----------------------------------------------------------------
@@ -171,21 +223,37 @@ static u32 accesses_of(const prof_residency *r, const hlo_instr *i, double read,
   return add_access(n, a, r->inside[t], inside, (double)inside, true);
 }
 
-// The bytes behind a range in the list, for each part of it that was touched at another time.
-static u32 distances(const prof_residency *r, const moved *a, double own, u32 most, u32 n,
+static int last_first(const void *a, const void *b) {
+  const touched *x = a, *y = b;
+  if (x->group != y->group) return x->group > y->group ? -1 : 1;
+  if (x->rank != y->rank) return x->rank > y->rank ? -1 : 1;
+  return x->s.from > y->s.from ? -1 : 1;
+}
+
+// The parts of a range that were touched at some time, the last touched first.
+static void find_parts(prof_residency *r, span s) {
+  r->parts.n = 0;
+  for (size_t k = find(r, s.from); k < r->ranges.n && r->ranges.v[k].s.from < s.to; k++) {
+    touched x = r->ranges.v[k];
+    x.s = common(x.s, s);
+    hs_vec_push(&r->parts, x);
+  }
+  if (r->parts.n > 1) qsort(r->parts.v, r->parts.n, sizeof *r->parts.v, last_first);
+}
+
+// The bytes that were touched since a range, for each part of it that was touched at another time.
+static u32 distances(prof_residency *r, const moved *a, double own, u32 most, u32 n,
                      prof_place *p) {
-  double recent = 0, rate = a->bytes / (double)length(a->s);
-  i64 left = length(a->s);
-  u32 group = UINT32_MAX, first = n;
-  for (size_t k = r->list.n; k-- > 0 && left > 0;) {
-    const touched *x = &r->list.v[k];
-    if (!length(x->s)) continue;
-    if (group != UINT32_MAX && x->group != group) recent += r->groups.v[group];
-    group = x->group;
-    i64 c = length(common(x->s, a->s));
-    if (!c) continue;
+  double rate = a->bytes / (double)length(a->s);
+  i64 left = length(a->s), all = sum_of_groups(r, r->groups.n);
+  u32 first = n;
+  find_parts(r, a->s);
+  for (size_t k = 0; k < r->parts.n; k++) {
+    const touched *x = &r->parts.v[k];
+    i64 c = length(x->s);
     left -= c;
-    double bytes = (double)c * rate, d = recent + (r->groups.v[group] + own) / 2;
+    double recent = (double)(all - sum_of_groups(r, x->group + 1u));
+    double bytes = (double)c * rate, d = recent + ((double)r->groups.v[x->group] + own) / 2;
     prof_place *last = n > first ? &p[n - 1] : NULL;
     if (last && (n == most || d < last->distance * 1.25)) {
       last->distance += (d - last->distance) * bytes / (last->bytes + bytes);
@@ -216,11 +284,11 @@ u32 prof_residency_touch(prof_residency *r, const hlo_instr *i, double read, dou
 }
 
 // ---- the module ---------------------------------------------------------------------------------
-hs_status prof_residency_new(const hlo_computation *c, bool naive, const hlo_cost *cost,
+hs_status prof_residency_new(hlo_live_plan *plan, const hlo_computation *c, const hlo_cost *cost,
                              double between, prof_residency **out) {
   *out = NULL;
   prof_residency *r = hs_calloc(1, sizeof *r);
-  hs_status s = hlo_live_ranges(c, naive, &r->arena, &r->live);
+  hs_status s = hlo_live_plan_ranges(plan, c, &r->arena, &r->live);
   if (!hs_ok(s) || r->live.nbuffers > MOST_BUFFERS || !place_buffers(r)) {
     prof_residency_free(r);
     return hs_ok(s) ? hs_poll() : s;
@@ -242,8 +310,10 @@ hs_status prof_residency_new(const hlo_computation *c, bool naive, const hlo_cos
 
 void prof_residency_free(prof_residency *r) {
   if (!r) return;
-  hs_vec_free(&r->list);
+  hs_vec_free(&r->ranges);
   hs_vec_free(&r->groups);
+  hs_vec_free(&r->sums);
+  hs_vec_free(&r->parts);
   hs_arena_free(&r->arena);
   hs_free(r);
 }

@@ -9,10 +9,11 @@
 typedef struct prof_residency prof_residency;
 
 // Of a computation that runs again and again, after so many bytes of other memory were touched
-// each time. naive: nothing is shared or in place, as in the baseline; costs are by instruction id.
-// *out is NULL for one with more buffers than are worth placing, or too large ones. Poll errors.
-hs_status prof_residency_new(const hlo_computation *, bool naive, const hlo_cost *, double between,
-                             prof_residency **out);
+// each time; costs are by instruction id.
+// The plan is of its module. *out is NULL for one with more buffers than are worth placing, or too
+// large ones. Poll errors.
+hs_status prof_residency_new(hlo_live_plan *, const hlo_computation *, const hlo_cost *,
+                             double between, prof_residency **out);
 void prof_residency_free(prof_residency *);
 
 // The places of what instruction `i` of it reads and writes, so many bytes of each, at most

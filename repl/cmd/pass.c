@@ -134,10 +134,12 @@ static void say_total(repl_cmd *c, const pass_log *log) {
   hs_buf_free(&b);
 }
 
-static hs_status estimate(void *arg, const hlo_module *m, double *seconds) {
-  prof_estimate e;
-  HS_TRY(prof_estimate_module(m, arg, false, &e));
-  *seconds = e.time_s;
+static hs_status estimate(void *arg, const hlo_module *m, const hlo_cost *cost, hlo_live_plan *plan,
+                          double *seconds) {
+  prof_module p;
+  HS_TRY(prof_estimate_kernels(m, arg, &(prof_options){.cost = cost, .plan = plan}, &p));
+  *seconds = p.total.time_s;
+  prof_module_free(&p);
   return HS_GOOD;
 }
 

@@ -17,6 +17,15 @@ static u32 touch(const loaded *x, prof_residency *r, const char *name, prof_plac
   return prof_residency_touch(r, i, c->bytes_read, c->bytes_written, MOST, p);
 }
 
+static prof_residency *simulated(const loaded *x, bool naive, double between) {
+  prof_residency *r;
+  hlo_live_plan *plan;
+  assert_true(hs_ok(hlo_live_plan_new(x->m, naive, &plan)));
+  assert_true(hs_ok(prof_residency_new(plan, x->m->entry, x->cost.by_id, between, &r)));
+  hlo_live_plan_free(plan);
+  return r;
+}
+
 static const char *const three = "HloModule m\nENTRY main {\n  p = f32[1024] parameter(0)\n"
                                  "  a = f32[1024] negate(p)\n  b = f32[1024] abs(a)\n"
                                  "  ROOT c = f32[1024] add(b, p)\n}\n";
@@ -26,9 +35,8 @@ static const char *const three = "HloModule m\nENTRY main {\n  p = f32[1024] par
 static void distances(void **st) {
   (void)st;
   loaded x = load(three);
-  prof_residency *r;
   prof_place p[MOST];
-  assert_true(hs_ok(prof_residency_new(x.m->entry, true, x.cost.by_id, 0, &r)));
+  prof_residency *r = simulated(&x, true, 0);
   assert_int_equal(touch(&x, r, "a", p), 2);
   assert_false(p[0].written);
   assert_float_equal(p[0].bytes, S, 0);
@@ -46,9 +54,8 @@ static void distances(void **st) {
 static void in_place(void **st) {
   (void)st;
   loaded x = load(three);
-  prof_residency *r;
   prof_place p[MOST];
-  assert_true(hs_ok(prof_residency_new(x.m->entry, false, x.cost.by_id, 0, &r)));
+  prof_residency *r = simulated(&x, false, 0);
   touch(&x, r, "a", p);
   assert_int_equal(touch(&x, r, "b", p), 2);
   assert_float_equal(p[0].distance, p[1].distance, 0);
@@ -56,17 +63,69 @@ static void in_place(void **st) {
   unload(&x);
 }
 
+// One plan answers for all computations of its module what a fresh one does for each.
+static void one_plan(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nbody {\n  s = (s32[], f32[1024]) parameter(0)\n"
+                  "  i = s32[] get-tuple-element(s), index=0\n  one = s32[] constant(1)\n"
+                  "  n = s32[] add(i, one)\n  v = f32[1024] get-tuple-element(s), index=1\n"
+                  "  e = f32[1024] exponential(v)\n  f = f32[1024] add(e, v)\n"
+                  "  ROOT r = (s32[], f32[1024]) tuple(n, f)\n}\n"
+                  "cond {\n  s = (s32[], f32[1024]) parameter(0)\n"
+                  "  i = s32[] get-tuple-element(s), index=0\n  ten = s32[] constant(10)\n"
+                  "  ROOT less = pred[] compare(i, ten), direction=LT\n}\n"
+                  "ENTRY main {\n  z = s32[] constant(0)\n  p = f32[1024] parameter(0)\n"
+                  "  q = f32[1024] negate(p)\n  t = (s32[], f32[1024]) tuple(z, q)\n"
+                  "  w = (s32[], f32[1024]) while(t), condition=cond, body=body\n"
+                  "  ROOT out = f32[1024] get-tuple-element(w), index=1\n}\n");
+  for (int naive = 0; naive < 2; naive++) {
+    hlo_live_plan *plan;
+    hlo_memory one, other;
+    assert_true(hs_ok(hlo_live_plan_new(x.m, naive, &plan)));
+    for (int again = 0; again < 2; again++) {
+      assert_true(hs_ok(hlo_live_plan_memory(plan, &one)));
+      assert_true(hs_ok(hlo_memory_estimate(x.m, naive, &other)));
+      assert_true(one.peak_bytes == other.peak_bytes && one.temp_bytes == other.temp_bytes);
+      assert_int_equal(one.peak_at, other.peak_at);
+      hlo_for_each_comp(c, x.m) {
+        hs_arena a = {0};
+        hlo_live l, fresh;
+        assert_true(hs_ok(hlo_live_plan_ranges(plan, c, &a, &l)));
+        assert_true(hs_ok(hlo_live_ranges(c, naive, &a, &fresh)));
+        assert_int_equal(l.n, fresh.n);
+        assert_int_equal(l.nbuffers, fresh.nbuffers);
+        assert_memory_equal(l.inside, fresh.inside, l.n * sizeof *l.inside);
+        for (u32 b = 0; b < l.nbuffers; b++)
+          assert_true(l.buffers[b].first == fresh.buffers[b].first &&
+                      l.buffers[b].last == fresh.buffers[b].last &&
+                      l.buffers[b].bytes == fresh.buffers[b].bytes);
+        hs_arena_free(&a);
+      }
+    }
+    // an estimate that is given a plan and costs says what it says without
+    prof_device d = prof_device_calibrated(&prof_generic);
+    const prof_options given = {.naive = naive, .cost = x.cost.by_id, .plan = plan};
+    prof_module with;
+    prof_estimate without;
+    assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &given, &with)));
+    assert_true(hs_ok(prof_estimate_module(x.m, &d, naive, &without)));
+    assert_true(with.total.time_s > 0 && with.total.time_s == without.time_s);
+    prof_module_free(&with);
+    hlo_live_plan_free(plan);
+  }
+  unload(&x);
+}
+
 // What is called once comes back after the rest of the run; a body comes back at once.
 static void between_calls(void **st) {
   (void)st;
   loaded x = load(three);
-  prof_residency *r;
   prof_place near[MOST], far[MOST];
   const double between = 1e6;
-  assert_true(hs_ok(prof_residency_new(x.m->entry, false, x.cost.by_id, 0, &r)));
+  prof_residency *r = simulated(&x, false, 0);
   touch(&x, r, "a", near);
   prof_residency_free(r);
-  assert_true(hs_ok(prof_residency_new(x.m->entry, false, x.cost.by_id, between, &r)));
+  r = simulated(&x, false, between);
   touch(&x, r, "a", far);
   assert_float_equal(far[0].distance, (float)(near[0].distance + between), 0);
   prof_residency_free(r);
@@ -78,8 +137,7 @@ static void too_large(void **st) {
   (void)st;
   loaded x = load("HloModule m\nENTRY main {\n  p = f32[1048576,1048576,65536] parameter(0)\n"
                   "  ROOT a = f32[1048576,1048576,65536] negate(p)\n}\n");
-  prof_residency *r;
-  assert_true(hs_ok(prof_residency_new(x.m->entry, false, x.cost.by_id, 0, &r)));
+  prof_residency *r = simulated(&x, false, 0);
   assert_null(r);
   prof_device d = prof_device_calibrated(&prof_generic);
   prof_estimate e;
@@ -164,9 +222,9 @@ static void chunks(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(distances), cmocka_unit_test(in_place), cmocka_unit_test(between_calls),
-      cmocka_unit_test(too_large), cmocka_unit_test(apart),    cmocka_unit_test(powers_of_two),
-      cmocka_unit_test(chunks),
+      cmocka_unit_test(distances),     cmocka_unit_test(in_place),  cmocka_unit_test(one_plan),
+      cmocka_unit_test(between_calls), cmocka_unit_test(too_large), cmocka_unit_test(apart),
+      cmocka_unit_test(powers_of_two), cmocka_unit_test(chunks),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
