@@ -196,8 +196,11 @@ static void print_curve(hs_buf *b, const char *name, u32 threads, const prof_cur
   hs_buf_puts(b, "\n");
 }
 
+#define FORMAT "hlosh calibration "
+#define VERSION "3"
+
 void prof_calibration_print(const prof_calibration *c, hs_buf *b) {
-  hs_buf_printf(b, "hlosh calibration 3\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,
+  hs_buf_printf(b, FORMAT VERSION "\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,
                 c->seconds);
   if (c->xla) hs_buf_puts(b, "kernels xla\n");
 #define FIGURE(name, what) hs_buf_printf(b, "figure %s %.9g  # %s\n", #name, c->name, what);
@@ -277,7 +280,7 @@ static bool parse_line(parse *p, char *line) {
   int at = 0;
   line[strcspn(line, "#")] = 0;
   if (!line[strspn(line, " ")]) return true;
-  if (strcmp(line, "hlosh calibration 3") == 0) return true;
+  if (strcmp(line, FORMAT VERSION) == 0) return true;
   if (strncmp(line, "key ", 4) == 0) {
     snprintf(p->out->key, sizeof p->out->key, "%.191s", line + 4);
     return true;
@@ -298,6 +301,12 @@ static bool parse_line(parse *p, char *line) {
 
 hs_status prof_calibration_parse(const char *text, prof_calibration *out) {
   *out = (prof_calibration){0};
+  const char *version =
+      strncmp(text, FORMAT, strlen(FORMAT)) == 0 ? text + strlen(FORMAT) : VERSION;
+  size_t digits = strspn(version, "0123456789");
+  if (digits != strlen(VERSION) || strncmp(version, VERSION, strlen(VERSION)) != 0)
+    return hs_fail(HS_E_INPUT, "calibration: it is of format %.*s, and this hlosh reads " VERSION,
+                   (int)HS_MIN(digits, 9), version);
   memcpy(out->op_s, prof_generic.op_s, sizeof out->op_s);
   // files from before have none of these
   memcpy(out->fresh, prof_generic.fresh, sizeof out->fresh);

@@ -486,6 +486,11 @@ static void calibration_text(void **st) {
     assert_false(hs_ok(s));
     hs_status_drop(s);
   }
+  // of an earlier version: what its figures mean may have changed, and the error says which it is
+  hs_status s = prof_calibration_parse("hlosh calibration 2\nend\n", &back);
+  assert_false(hs_ok(s));
+  assert_non_null(strstr(s.err->message, "format 2"));
+  hs_status_drop(s);
   hs_buf_free(&text);
 }
 
