@@ -178,15 +178,9 @@ typedef HS_VEC(char *) names;
 // A dump folder holds other files too: a module is recognized by its suffix, and a .txt file also
 // by "HloModule" near its beginning.
 static bool is_module_file(const char *path) {
-  static const char *const ends[] = {".hlo",   ".txt",     ".pb",      ".hlo.gz", ".txt.gz",
-                                     ".pb.gz", ".hlo.zst", ".txt.zst", ".pb.zst"};
   static const char *const beside[] = {"buffer-assignment", "memory-usage-report", "live-range",
                                        "thunk-sequence",    "debug_options",       "autotune"};
-  bool ok = false, text = false;
-  for (size_t k = 0; k < HS_COUNT(ends) && !ok; k++) {
-    ok = repl_ends_in(path, ends[k]);
-    text = ok && strcmp(ends[k], ".txt") == 0;
-  }
+  bool ok = repl_is_module_name(path), text = repl_ends_in(path, ".txt");
   for (size_t k = 0; k < HS_COUNT(beside); k++) ok = ok && !strstr(path, beside[k]);
   if (!ok || !text) return ok;
   hs_buf head = {0};

@@ -10,7 +10,6 @@
 #include "core/verify/verify.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/settings.h"
-#include "repl/debug/bundle.h"
 #include "repl/debug/dump_folder.h"
 #include "repl/debug/recorded.h"
 #include "repl/shell/exec.h"
@@ -111,16 +110,6 @@ static hs_status load_stdin(repl_cmd *c) {
                        &(taker){c, NULL});
 }
 
-static bool known_suffix(const char *name) {
-  static const char *const ends[] = {".hlo",       ".txt",      ".pb",   ".pbtxt",
-                                     ".textproto", ".txtpb",    ".mlir", ".gz",
-                                     ".mlirbc",    ".exported", ".zst"};
-  if (bundle_is_archive(name)) return false;
-  for (size_t k = 0; k < HS_COUNT(ends); k++)
-    if (repl_ends_in(name, ends[k])) return true;
-  return false;
-}
-
 static int by_text(const void *a, const void *b) {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -130,7 +119,7 @@ static hs_status list_folder(repl_cmd *c, const char *path) {
   if (!d) return hs_fail_errno(HS_E_IO, path);
   HS_VEC(char *) names = {0};
   for (struct dirent *e; (e = readdir(d)) != NULL;)
-    if (e->d_name[0] != '.' && known_suffix(e->d_name)) {
+    if (e->d_name[0] != '.' && repl_is_module_name(e->d_name)) {
       char *name = hs_format("%s/%s", path, e->d_name);
       if (repl_is_file(name)) hs_vec_push(&names, name);
       else hs_free(name);

@@ -112,8 +112,7 @@ hs_status cmd_sweep(repl_cmd *c) {
   if (!d) return hs_fail_errno(HS_E_IO, dir);
   HS_VEC(char *) names = {0};
   for (struct dirent *e; (e = readdir(d)) != NULL;) {
-    const char *dot = strrchr(e->d_name, '.');
-    if (!dot || (strcmp(dot, ".hlo") && strcmp(dot, ".txt") && strcmp(dot, ".pb"))) continue;
+    if (!repl_is_module_name(e->d_name)) continue;
     char *name = hs_format("%s/%s", dir, e->d_name);
     if (repl_is_file(name)) hs_vec_push(&names, name);
     else hs_free(name);

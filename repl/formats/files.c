@@ -28,6 +28,18 @@ bool repl_ends_in(const char *name, const char *end) {
   return n >= e && strcmp(name + n - e, end) == 0;
 }
 
+bool repl_is_module_name(const char *name) {
+  static const char *const packed[] = {"", ".gz", ".zst"};
+  static const char *const ends[] = {".hlo",   ".txt",  ".pb",     ".pbtxt",   ".textproto",
+                                     ".txtpb", ".mlir", ".mlirbc", ".exported"};
+  char end[32];
+  for (size_t k = 0; k < HS_COUNT(ends) * HS_COUNT(packed); k++) {
+    snprintf(end, sizeof end, "%s%s", ends[k / HS_COUNT(packed)], packed[k % HS_COUNT(packed)]);
+    if (repl_ends_in(name, end)) return true;
+  }
+  return false;
+}
+
 bool repl_is_file(const char *path) {
   struct stat st;
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);

@@ -11,6 +11,9 @@
 char *repl_file_name(const char *name);
 // Whether a file name has that ending, such as ".svg"; it may be nothing else.
 bool repl_ends_in(const char *name, const char *end);
+// Whether a file name ends as those of modules do (.hlo .txt .pb .mlir ..., also with .gz or .zst
+// behind): what is taken for a module in a folder, as far as a name can tell.
+bool repl_is_module_name(const char *name);
 // Whether a path leads to a regular file, through links or not: what is found in a folder, and was
 // not named by the user, is looked at only then.
 bool repl_is_file(const char *path);
