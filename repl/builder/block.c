@@ -46,6 +46,20 @@ static void say_instr(repl_cmd *c, const hlo_instr *i) {
   hs_buf_free(&b);
 }
 
+// A dot without dimensions is an outer product, as XLA infers it; where the sizes would allow a
+// product of matrices, that may not be what was meant. Nothing is said where {} was typed.
+static void note_outer(repl_cmd *c, const hlo_instr *i) {
+  if (i->opcode != HLO_DOT || hlo_attr_get(i, HLO_ATTR_LHS_CONTRACTING_DIMS)) return;
+  const hlo_shape *l = hlo_operand(i, 0)->shape, *r = hlo_operand(i, 1)->shape;
+  if (!l->rank || !r->rank || hlo_attr_ints(i, HLO_ATTR_LHS_BATCH_DIMS).n) return;
+  u32 inner = r->rank > 1 ? r->rank - 2 : 0;
+  if (l->dims[l->rank - 1] != r->dims[inner]) return;
+  repl_note(c->out,
+            "no contracting dimensions: an outer product; lhs_contracting_dims={%u}, "
+            "rhs_contracting_dims={%u} gives the product of matrices",
+            l->rank - 1, inner);
+}
+
 // The instructions that an expression made, the last one as the result.
 void build_say(repl_cmd *c, const builder *b, const hlo_instr *result) {
   for (size_t k = 0; k < b->made.n && !c->doc; k++) {
@@ -57,6 +71,8 @@ void build_say(repl_cmd *c, const builder *b, const hlo_instr *result) {
   }
   if (b->made.n > 1) repl_json_int(c->doc, "made", (i64)b->made.n);
   say_instr(c, result);
+  for (size_t k = 0; k < b->made.n; k++)
+    if (!b->made.v[k]->dead) note_outer(c, b->made.v[k]);
 }
 
 // ---- parameters ---------------------------------------------------------------------------------
