@@ -311,7 +311,9 @@ static hs_status step_on(repl_cmd *c, i64 left) {
 hs_status cmd_next(repl_cmd *c) {
   i64 n = 1;
   if (repl_arg(c, 0)) HS_TRY(repl_arg_int(c, "N", repl_arg(c, 0), 1, INT32_MAX, &n));
-  HS_TRY(open_pipeline(c, repl_flag(c, "--pipeline")));
+  const char *pipeline;
+  HS_TRY(repl_flag_pipeline(c, &pipeline));
+  HS_TRY(open_pipeline(c, repl_flag(c, "--pipeline") ? pipeline : NULL));
   return step_on(c, n);
 }
 

@@ -249,7 +249,7 @@ static hs_status say_causes(causes *x) {
 hs_status causes_by_pass(repl_cmd *c) {
   HS_TRY(repl_needs_module(c, false));  // savings itself needs none
   causes x = {.c = c};
-  x.pipeline = repl_flag(c, "--pipeline") ? repl_flag(c, "--pipeline") : "tuned";
+  HS_TRY(repl_flag_pipeline(c, &x.pipeline));
   prof_trial_options o;
   HS_TRY(comparison_options(c, 10, &o));
   HS_TRY(repl_inputs(c));

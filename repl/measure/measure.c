@@ -476,7 +476,8 @@ static hs_status measure_whole_or_apart(repl_cmd *c, comparison *m, u32 ours, u6
 
 hs_status cmd_speedup(repl_cmd *c) {
   const u64 begin = hs_now_ns();
-  const char *pipeline = repl_flag(c, "--pipeline") ? repl_flag(c, "--pipeline") : "tuned";
+  const char *pipeline;
+  HS_TRY(repl_flag_pipeline(c, &pipeline));
   const char *on = repl_flag(c, "--on");
   const prof_device *device = NULL;
   if (on) HS_TRY(repl_find_device(c, on, &device));

@@ -47,6 +47,14 @@ hs_status repl_usage_error(const repl_cmd *c, const char *fmt, ...) {
   return s;
 }
 
+hs_status repl_flag_pipeline(const repl_cmd *c, const char **out) {
+  const char *text = repl_flag(c, "--pipeline");
+  *out = text ? text : "tuned";
+  if (**out) return HS_GOOD;
+  return hs_with_note(repl_usage_error(c, "--pipeline= names no pipeline or pass"),
+                      "passes lists them all; without the option it is tuned");
+}
+
 hs_status repl_arg_num(const repl_cmd *c, const char *what, const char *text, double *out) {
   bool number = repl_number(text, out) && !isnan(*out);
   return number ? HS_GOOD : repl_usage_error(c, "%s is a number, not \"%s\"", what, text);

@@ -98,6 +98,8 @@ hs_status repl_arg_num(const repl_cmd *, const char *what, const char *text, dou
 hs_status repl_arg_tolerance(const repl_cmd *, hlo_tolerance *);
 // E_USAGE with the command's name in front and its usage line as a note.
 hs_status repl_usage_error(const repl_cmd *, const char *fmt, ...) HS_PRINTF(2, 3);
+// The value of --pipeline, or "tuned" without the option; E_USAGE where it is empty.
+hs_status repl_flag_pipeline(const repl_cmd *, const char **out);
 // Commits the edits so far as a version, with the notes since the last one and the log from entry
 // `from` on. NULL when nothing has changed. For commands that make several versions; the edits left
 // when a command ends are committed by the dispatcher.
