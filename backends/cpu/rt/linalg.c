@@ -1,6 +1,7 @@
 // linalg.c — cholesky, triangular-solve, and the custom calls of JAX (LAPACK, TopK) with the
 // same meaning: batches of what triangular.c does for one matrix. A matrix that is not positive
-// definite gives NaN, as in XLA.
+// definite gives NaN, as in XLA. A factor that lies by columns where its matrix lies by rows, or
+// the other way round, as LAPACK's calls of JAX have it, is turned as it is copied to its place.
 #include <math.h>
 
 #include "backends/cpu/rt/triangular.h"
@@ -33,12 +34,19 @@ static tri_matrix view(char *p, i64 n, bool turned) {
   return turned ? tri_transposed(a) : a;
 }
 
+// The matrix at `from`, n by n, to where its factor is computed; `turned`: to the other order.
+static void take_matrix(char *to, const char *from, i64 n, size_t e, bool turned) {
+  const i64 by_rows[] = {n, 1}, by_columns[] = {1, n}, dims[] = {n, n};
+  if (turned) cpu_relayout(to, by_columns, from, by_rows, 2, dims, e);
+  else if (n && to != from) memcpy(to, from, (size_t)(n * n) * e);
+}
+
 static hs_status factor(const job *j, i64 b) {
   const linalg *p = j->p;
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->n * p->n) * e;
   char *a = (char *)j->bufs[1] + (size_t)b * bytes;
   bool lower = p->lower != p->a_columns;  // in memory
-  if (bytes && j->bufs[0] != j->bufs[1]) memcpy(a, (char *)j->bufs[0] + (size_t)b * bytes, bytes);
+  take_matrix(a, (char *)j->bufs[0] + (size_t)b * bytes, p->n, e, p->turns);
   i64 bad;
   HS_TRY(cpu_cholesky(p->type, view(a, p->n, !lower), p->n, &bad));
   if (!p->keep_other) {
@@ -134,6 +142,15 @@ static void take_layouts(linalg *p, const hlo_shape *a, const hlo_shape *b,
   p->x_columns = !rows;
 }
 
+// A factor is computed where it will lie, so that is what counts; the matrix is copied there,
+// turned where it lies the other way.
+static void take_order(linalg *p, const hlo_shape *a, const hlo_shape *result) {
+  take_layouts(p, a, a, result);
+  bool rows_a = hlo_shape_is_row_major(a), rows = hlo_shape_is_row_major(result);
+  p->turns = !p->as_they_lie && (rows_a ? by_columns(result) : rows && by_columns(a));
+  if (p->turns) p->a_columns = p->x_columns = !rows;
+}
+
 bool cpu_cholesky_supports(const hlo_instr *i) {
   return matrix_type(i->shape->dtype) && i->shape->rank >= 2 &&
          hlo_operand(i, 0)->shape->dtype == i->shape->dtype;
@@ -144,13 +161,16 @@ static void describe_cholesky(const hlo_instr *i, linalg *p) {
                 .batch = batch_of(i->shape),
                 .n = i->shape->dims[i->shape->rank - 1],
                 .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0};
-  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 0)->shape, i->shape);
+  take_order(p, hlo_operand(i, 0)->shape, i->shape);
 }
 hs_status cpu_cholesky_prepare(const hlo_instr *i, cpu_rt *out) {
   linalg *p = hs_calloc(1, sizeof *p);
   describe_cholesky(i, p);
-  *out = (cpu_rt){
-      .kind = "cholesky", .state = p, .run = run_cholesky, .inplace = 1, .strided = p->as_they_lie};
+  *out = (cpu_rt){.kind = "cholesky",
+                  .state = p,
+                  .run = run_cholesky,
+                  .inplace = !p->turns,
+                  .strided = p->as_they_lie || p->turns};
   return HS_GOOD;
 }
 
@@ -252,7 +272,8 @@ static void describe_custom(const hlo_instr *i, custom w, linalg *p) {
                 .conj = config_int(i, "trans_x") == 'C',
                 .keep_other = true,
                 .info = w == CUSTOM_POTRF};
-  take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, i->noperands - 1)->shape, s);
+  if (w == CUSTOM_POTRF) take_order(p, hlo_operand(i, 0)->shape, s);
+  else take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 1)->shape, s);
 }
 
 hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
@@ -261,10 +282,10 @@ hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
   linalg *p = hs_calloc(1, sizeof *p);
   describe_custom(i, w, p);
   if (w == CUSTOM_POTRF)
-    *out =
-        (cpu_rt){.kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = 1};
+    *out = (cpu_rt){
+        .kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = !p->turns};
   else *out = (cpu_rt){.kind = "triangular-solve (lapack call)", .state = p, .run = run_solve};
-  out->strided = p->as_they_lie;
+  out->strided = p->as_they_lie || p->turns;
   return HS_GOOD;
 }
 

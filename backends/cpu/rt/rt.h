@@ -177,6 +177,7 @@ typedef struct cpu_linalg {
   bool info;                  // a second result per matrix: 0, or the order of the failing minor
   bool as_they_lie;           // else all arrays are row-major
   bool a_columns, x_columns;  // A and X lie by columns
+  bool turns;                 // of a Cholesky factor and A one lies by columns, the other by rows
 } cpu_linalg;
 // What the instruction is; false: neither.
 bool cpu_linalg_of(const hlo_instr *, cpu_linalg *out);

@@ -442,6 +442,27 @@ static void cholesky_factors(void **st) {
     hs_free(text);
     hs_free(a);
   }
+  // the factor lies the other way: turned into its place, without room for a copy
+  for (u32 k = 0; k < 16; k++) {
+    const char *t = type[k % 4], *from = k / 4 % 2 ? "1,2" : "2,1", *to = k / 4 % 2 ? "2,1" : "1,2";
+    char *text = hs_format(
+        "HloModule m, entry_computation_layout={(f32[2,9,9]{2,1,0})->%s[2,9,9]{%s,0}}\n"
+        "ENTRY e { u = f32[2,9,9] parameter(0)\n x = %s[2,9,9] convert(u)\n"
+        " y = %s[2,9,9] dot(x, x), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
+        " r = s32[2,9,9] iota(), iota_dimension=1\n c = s32[2,9,9] iota(), iota_dimension=2\n"
+        " q = pred[2,9,9] compare(r, c), direction=EQ\n w = %s[2,9,9] convert(q)\n"
+        " s = %s[2,9,9]{%s,0} add(y, w)\n ROOT o = %s[2,9,9]{%s,0} cholesky(s), lower=%s }",
+        t, to, t, t, t, t, from, t, to, k / 8 ? "true" : "false");
+    agrees(text);
+    hs_free(text);
+    text = hs_format("HloModule m, entry_computation_layout={(%s[2,9,9]{%s,0})->%s[2,9,9]{%s,0}}\n"
+                     "ENTRY e { x = %s[2,9,9]{%s,0} parameter(0)\n"
+                     " ROOT o = %s[2,9,9]{%s,0} cholesky(x), lower=true }",
+                     t, from, t, to, t, from, t, to);
+    assert_int_equal(temporaries(text), 0);
+    hs_free(text);
+  }
   agrees(MODULE("ENTRY e { a = c64[2,2] constant({{(1, 0), (2, 1)}, {(2, -1), (1, 0)}})\n"
                 " ROOT o = c64[2,2] cholesky(a), lower=true }"));
   // not positive definite: NaN throughout, whichever block finds it
