@@ -128,7 +128,8 @@ hs_status cpu_called_run(const hlo_instr *i, u32 replicas, u32 partitions, const
   static _Thread_local u64 times;
   const hlo_eval_options opt = {.rng_seed = times += i->opcode == HLO_RNG,
                                 .keep_denormals = cpu_par_keeps_denormals(),
-                                .peer = atomic_load(&peer)};
+                                .peer = atomic_load(&peer),
+                                .share = cpu_par_for};
   if (hs_ok(st) && n == 1) st = hlo_eval_instr(i, i->noperands, ops[0], &opt, outs);
   else if (hs_ok(st))
     st = hlo_eval_together(i, replicas, partitions, here, (hlo_literal *const *const *)ops, &opt,

@@ -68,6 +68,9 @@ typedef struct hlo_eval_options {
   // evaluation with it. Of several simulated devices only the first is observed.
   hs_status (*observe)(void *arg, const hlo_observation *);
   void *observe_arg;
+  // Calls fn(ctx, k, thread) for each k < n, on several threads; NULL: there is one. Batches of a
+  // library's calls are shared by it.
+  void (*share)(void (*fn)(void *ctx, i64 k, u32 thread), void *ctx, i64 n);
 } hlo_eval_options;
 
 // Evaluates the entry computation. args: one literal per parameter (borrowed). *out is a new

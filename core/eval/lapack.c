@@ -26,6 +26,7 @@ typedef struct call {
   i64 scalar[MAX_SCALARS];
   size_t w;                 // bytes of an element
   i64 rows, cols, batches;  // of the first matrix
+  i64 from, to;             // the batches at hand
 } call;
 
 static hs_status refuse(const call *c, const char *why) { return ev_unsupported(c->i, why); }
@@ -53,10 +54,12 @@ static void set_info(const call *c, u32 k, i64 b, int info) {
   if (k < c->nr && b < c->r[k]->shape->elements && hlo_dtype_is_integer(c->r[k]->shape->dtype))
     hlo_literal_set_i64(c->r[k], b, info);
 }
-// The operand becomes the result it is overwritten in.
+// The operand becomes the result it is overwritten in, as far as it is of the batches at hand.
 static bool carry(const call *c, u32 op, u32 result) {
   if (op >= c->nops || result >= c->nr || c->r[result]->bytes != c->ops[op]->bytes) return false;
-  memcpy(c->r[result]->data, c->ops[op]->data, c->ops[op]->bytes);
+  size_t n = c->ops[op]->bytes, one = c->batches ? n / (size_t)c->batches : 0,
+         from = one * (size_t)c->from, to = c->to == c->batches ? n : one * (size_t)c->to;
+  memcpy((char *)c->r[result]->data + from, (const char *)c->ops[op]->data + from, to - from);
   return true;
 }
 
@@ -77,7 +80,7 @@ static hs_status potrf(const call *c) {
   if (c->rows != c->cols || !carry(c, 0, 0) || !has(c, 1, c->batches))
     return refuse(c, "with these shapes");
   int n = (int)c->rows;
-  for (i64 b = 0; b < c->batches; b++)
+  for (i64 b = c->from; b < c->to; b++)
     set_info(c, 1, b,
              ROUTINE(potrf, uplo, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1)));
   return HS_GOOD;
@@ -106,7 +109,7 @@ static hs_status trsm(const call *c) {
   static const double one_z[2] = {1, 0};
   static const float one_c[2] = {1, 0};
   int rows = (int)m, cols = (int)n, lda = (int)HS_MAX(c->cols, 1), ldb = (int)HS_MAX(n, 1);
-  for (i64 b = 0; b < c->batches && s->elements; b++) {
+  for (i64 b = c->from; b < c->to && s->elements; b++) {
     const void *pa = at(c, c->ops[0]->data, b, c->rows * c->cols);
     void *pb = at(c, c->r[0]->data, b, m * n);
     if (c->t == 's')
@@ -126,7 +129,7 @@ static hs_status getrf(const call *c) {
       !has(c, 2, c->batches))
     return refuse(c, "with these shapes");
   int m = (int)c->rows, n = (int)c->cols;
-  for (i64 b = 0; b < c->batches; b++)
+  for (i64 b = c->from; b < c->to; b++)
     set_info(c, 2, b,
              ROUTINE(getrf, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1),
                      (int *)c->r[1]->data + b * k));
@@ -137,7 +140,7 @@ static hs_status geqrf(const call *c) {
   i64 k = HS_MIN(c->rows, c->cols);
   if (!carry(c, 0, 0) || !has(c, 1, k * c->batches)) return refuse(c, "with these shapes");
   int m = (int)c->rows, n = (int)c->cols;
-  for (i64 b = 0; b < c->batches; b++)
+  for (i64 b = c->from; b < c->to; b++)
     set_info(c, 2, b,
              ROUTINE(geqrf, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1),
                      at(c, c->r[1]->data, b, k)));
@@ -151,7 +154,7 @@ static hs_status geqp3(const call *c) {
       !has(c, 1, c->cols * c->batches) || !has(c, 2, k * c->batches))
     return refuse(c, "with these shapes");
   int m = (int)c->rows, n = (int)c->cols;
-  for (i64 b = 0; b < c->batches; b++) {
+  for (i64 b = c->from; b < c->to; b++) {
     int info = ROUTINE(geqp3, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1),
                        (int *)c->r[1]->data + b * c->cols, at(c, c->r[2]->data, b, k));
     set_info(c, 3, b, info);
@@ -164,7 +167,7 @@ static hs_status orgqr(const call *c) {
   if (c->nops != 2 || c->rows < c->cols || k > c->cols || !carry(c, 0, 0))
     return refuse(c, "with these shapes");
   int m = (int)c->rows, n = (int)c->cols;
-  for (i64 b = 0; b < c->batches; b++)
+  for (i64 b = c->from; b < c->to; b++)
     set_info(c, 1, b,
              ROUTINE2(orgqr, ungqr, m, n, (int)k, at(c, c->r[0]->data, b, c->rows * c->cols),
                       HS_MAX(n, 1), at(c, c->ops[1]->data, b, k)));
@@ -182,7 +185,7 @@ static hs_status ormqr(const call *c) {
   if (m * n * c->batches != s->elements || c->rows != (left ? m : n) || k > c->cols)
     return refuse(c, "with these shapes");
   char side = left ? 'L' : 'R', op = !trans ? 'N' : real(c) ? 'T' : 'C';
-  for (i64 b = 0; b < c->batches; b++) {
+  for (i64 b = c->from; b < c->to; b++) {
     int info =
         ROUTINE2(ormqr, unmqr, side, op, (int)m, (int)n, (int)k,
                  at(c, c->ops[0]->data, b, c->rows * c->cols), (int)HS_MAX(c->cols, 1),
@@ -200,7 +203,7 @@ static hs_status syevd(const call *c) {
     return refuse(c, "with these shapes");
   int n = (int)c->rows;
   size_t half = c->w / (real(c) ? 1 : 2);
-  for (i64 b = 0; b < c->batches; b++) {
+  for (i64 b = c->from; b < c->to; b++) {
     void *v = (char *)c->r[1]->data + (size_t)(b * c->rows) * half;
     set_info(c, 2, b,
              ROUTINE2(syevd, heevd, mode, uplo, n, at(c, c->r[0]->data, b, c->rows * c->cols),
@@ -229,7 +232,7 @@ static hs_status gesdd(const call *c) {
     return refuse(c, "with these shapes");
   size_t half = c->w / (real(c) ? 1 : 2);
   int m = (int)c->rows, n = (int)c->cols;
-  for (i64 b = 0; b < c->batches; b++) {
+  for (i64 b = c->from; b < c->to; b++) {
     void *s = (char *)c->r[1]->data + (size_t)(b * k) * half;
     // not looked at without vectors
     void *u = ucols ? at(c, c->r[2]->data, b, c->rows * ucols) : s,
@@ -286,7 +289,7 @@ static hs_status geev(const call *c) {
        *vl = hs_try_alloc((size_t)HS_MAX(nn, 1) * z), *vr = hs_try_alloc((size_t)HS_MAX(nn, 1) * z);
   hs_status st = a && vl && vr ? HS_GOOD : hs_fail(HS_E_NO_MEMORY, "no memory for an eigenproblem");
   int ni = (int)n, ld = HS_MAX(ni, 1);
-  for (i64 b = 0; b < c->batches && hs_ok(st); b++) {
+  for (i64 b = c->from; b < c->to && hs_ok(st); b++) {
     memcpy(a, at(c, c->ops[0]->data, b, nn), (size_t)nn * c->w);
     void *w0 = at(c, c->r[0]->data, b, n), *w1 = first == 2 ? at(c, c->r[1]->data, b, n) : NULL;
     int info = c->t == 's' ? LAPACKE_sgeev(LAPACK_ROW_MAJOR, left, right, ni, (void *)a, ld, w0, w1,
@@ -322,7 +325,7 @@ static hs_status gees(const call *c) {
       !has(c, selected - 1, n * c->batches))
     return refuse(c, "with these shapes");
   int ni = (int)n, ld = HS_MAX(ni, 1), sdim = 0;
-  for (i64 b = 0; b < c->batches; b++) {
+  for (i64 b = c->from; b < c->to; b++) {
     void *a = at(c, c->r[0]->data, b, nn), *v = mode == 'V' ? at(c, c->r[1]->data, b, nn) : a,
          *w0 = at(c, c->r[2]->data, b, n), *w1 = real(c) ? at(c, c->r[3]->data, b, n) : NULL;
     int info =
@@ -344,7 +347,7 @@ static hs_status gehrd(const call *c) {
   if (c->old || c->rows != c->cols || !carry(c, 0, 0) || !has(c, 1, k * c->batches))
     return refuse(c, "with these shapes");
   int ni = (int)n, low = (int)option(c, "low", -1, 1), high = (int)option(c, "high", -1, n);
-  for (i64 b = 0; b < c->batches; b++)
+  for (i64 b = c->from; b < c->to; b++)
     set_info(c, 2, b,
              ROUTINE(gehrd, ni, low, high, at(c, c->r[0]->data, b, n * n), HS_MAX(ni, 1),
                      at(c, c->r[1]->data, b, k)));
@@ -360,7 +363,7 @@ static hs_status sytrd(const call *c) {
   char uplo = (char)option(c, "uplo", -1, 'L');
   size_t half = c->w / (real(c) ? 1 : 2);
   int ni = (int)n;
-  for (i64 b = 0; b < c->batches; b++) {
+  for (i64 b = c->from; b < c->to; b++) {
     void *d = (char *)c->r[1]->data + (size_t)(b * n) * half,
          *off = (char *)c->r[2]->data + (size_t)(b * k) * half;
     set_info(c, 4, b,
@@ -390,6 +393,8 @@ static hs_status gtsv(const call *c) {
   return HS_GOOD;
 }
 
+// ---- calls --------------------------------------------------------------------------------------
+
 typedef hs_status (*lapack_fn)(const call *);
 static const struct routine {
   const char *name;
@@ -412,6 +417,37 @@ static const struct routine *find(hs_str target, char *type, bool *old) {
   for (u32 k = 0; k < HS_COUNT(routines); k++)
     if (hs_str_eq(rest, hs_str_of(routines[k].name))) return &routines[k];
   return NULL;
+}
+
+// Some batches by each thread.
+typedef struct shared {
+  const call *c;
+  const struct routine *f;
+  i64 chunks;
+  hs_status *said;  // of each chunk
+} shared;
+
+static void one_chunk(void *ctx, i64 k, u32 thread) {
+  (void)thread;
+  const shared *x = ctx;
+  call mine = *x->c;
+  mine.from = x->c->batches * k / x->chunks;
+  mine.to = x->c->batches * (k + 1) / x->chunks;
+  x->said[k] = x->f->fn(&mine);
+}
+
+static hs_status run(const call *c, const struct routine *f) {
+  enum { MOST_CHUNKS = 64, LEAST_SHARED = 1 << 12 };  // elements
+  i64 elements = c->ops[0]->shape->elements;
+  bool whole = f->fn == gtsv;  // its first operand is no matrix: it counts batches itself
+  if (!c->e->opt.share || whole || c->batches < 2 || elements < LEAST_SHARED) return f->fn(c);
+  hs_status said[MOST_CHUNKS], s = HS_GOOD;
+  shared x = {c, f, HS_MIN(c->batches, (i64)MOST_CHUNKS), said};
+  c->e->opt.share(one_chunk, &x, x.chunks);
+  for (i64 k = 0; k < x.chunks; k++)
+    if (hs_ok(s)) s = said[k];
+    else hs_status_drop(said[k]);
+  return s;
 }
 
 bool lapack_covers(hs_str target) {
@@ -445,7 +481,8 @@ hs_status ev_custom_lapack(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   c.nr = hlo_shape_is_tuple(i->shape) ? all->nchildren : 1;
   c.nr = HS_MIN(c.nr, (u32)MAX_RESULTS);
   for (u32 k = 0; k < c.nr; k++) c.r[k] = hlo_shape_is_tuple(i->shape) ? all->children[k] : all;
-  hs_status st = f->fn(&c);
+  c.to = c.batches;
+  hs_status st = run(&c, f);
   if (hs_ok(st)) *out = all;
   else hlo_literal_unref(all);
   return st;

@@ -25,6 +25,25 @@ static void libraries(void **state) {
   agrees(MODULE("ENTRY e { p = f64[5,3] parameter(0)\n"
                 " ROOT r = (f64[5,3], f64[3]) custom-call(p),"
                 " custom_call_target=\"lapack_dgeqrf_ffi\" }"));
+  // many batches, of which each thread takes some
+  agrees(MODULE("ENTRY e { p = f64[70,9,9] parameter(0)\n"
+                " ROOT r = (f64[70,9,9], s32[70,9], s32[70]) custom-call(p),"
+                " custom_call_target=\"lapack_dgetrf_ffi\" }"));
+  agrees(MODULE("ENTRY e { p = c64[5,13,11,7] parameter(0)\n"
+                " ROOT r = (c64[5,13,11,7]{2,3,1,0}, c64[5,13,7]) custom-call(p),"
+                " custom_call_target=\"lapack_cgeqrf_ffi\" }"));
+  agrees(MODULE("ENTRY e { p = f32[70,9,7] parameter(0)\n"
+                " ROOT r = (f32[70,9,7], f32[70,7], f32[70,9,9], f32[70,7,7], s32[70])"
+                " custom-call(p), custom_call_target=\"lapack_sgesdd_ffi\","
+                " backend_config=\"{mode = 65 : ui8}\" }"));
+  agrees(MODULE("ENTRY e { a = f64[90,7,7] parameter(0)\n b = f64[90,7,5] parameter(1)\n"
+                " ROOT r = f64[90,7,5] custom-call(a, b), custom_call_target=\"lapack_dtrsm_ffi\","
+                " backend_config=\"{side = 76 : ui8, uplo = 76 : ui8, diag = 85 : ui8, "
+                "trans_x = 78 : ui8}\" }"));
+  agrees(MODULE("ENTRY e { l = f64[90,50] parameter(0)\n d = f64[90,50] parameter(1)\n"
+                " u = f64[90,50] parameter(2)\n b = f64[90,50,2] parameter(3)\n"
+                " ROOT r = (f64[90,50], f64[90,50], f64[90,50], f64[90,50,2], s32[90])"
+                " custom-call(l, d, u, b), custom_call_target=\"lapack_dgtsv_ffi\" }"));
 }
 
 // What is lowered in the place of an instruction: asynchronous operations, fusions that are no
