@@ -14,6 +14,7 @@
 #include "profiler/memory.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/gate.h"
+#include "repl/shell/target.h"
 #include "viz/explore.h"
 
 // ---- figures of a version -----------------------------------------------------------------------
@@ -140,7 +141,7 @@ static hs_status add_history(repl_cmd *c, viz_explorer *x) {
 
 hs_status cmd_write_explorer(repl_cmd *c, const hlo_instr *focus, const char *path) {
   double deadline = c->s->set.deadline > 0 ? c->s->set.deadline : 120;
-  viz_explorer *x = viz_explorer_new(c->m->name, c->s->target->name, show_progress, c);
+  viz_explorer *x = viz_explorer_new(c->m->name, repl_device_label(c->s->target), show_progress, c);
   hs_buf page = {0};
   char *note = NULL;
   if (focus) viz_explorer_focus(x, focus->id);

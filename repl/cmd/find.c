@@ -9,6 +9,7 @@
 #include "repl/cmd/cmd.h"
 #include "repl/shell/gate.h"
 #include "repl/shell/measure_scope.h"
+#include "repl/shell/target.h"
 
 typedef struct pattern pattern;
 struct pattern {
@@ -145,7 +146,7 @@ static void put_key(repl_cmd *c, const hit *h, const query *q) {
   if (!q->order || h->text) return;
   if (strcmp(q->order, "us") == 0)
     repl_say(c->out, "  %s (estimated for %s)", prof_time_text(text, h->key * 1e-6),
-             c->s->target->name);
+             repl_device_label(c->s->target));
   else repl_say(c->out, "  %s=%.15g", q->order, h->key);
 }
 

@@ -12,6 +12,7 @@
 #include "repl/cmd/cmd.h"
 #include "repl/debug/xla_dump.h"
 #include "repl/shell/expr.h"
+#include "repl/shell/target.h"
 
 // ---- delta lines --------------------------------------------------------------------------------
 // A change too small for a percentage with one decimal is shown as a number.
@@ -77,7 +78,7 @@ static void totals_json(repl_json *parent, const char *key, const pass_totals *t
 }
 
 static const char *device_name(const repl_cmd *c) {
-  return c->s->target ? c->s->target->name : NULL;
+  return c->s->target ? repl_device_label(c->s->target) : NULL;
 }
 
 // Columns that the names of the passes take.

@@ -85,6 +85,10 @@ const char *repl_device_origin(const prof_device *d) {
                                       : "data sheet";
 }
 
+const char *repl_device_label(const prof_device *d) {
+  return d->measured && !prof_device_is_calibrated(d) ? "a typical cpu" : d->name;
+}
+
 bool repl_is_device_file(const char *name) {
   return strchr(name, '/') || (!prof_device_find(name) && access(name, R_OK) == 0);
 }
