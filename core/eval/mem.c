@@ -115,7 +115,12 @@ static hs_status new_array(ev_account *a, const hlo_shape *s, hlo_literal **out)
 
 hs_status ev_new(ev *e, const hlo_shape *s, hlo_literal **out) {
   *out = NULL;
-  if (hlo_shape_is_array(s)) return new_array(e->account, s, out);
+  if (hlo_shape_is_array(s)) {
+    HS_TRY(new_array(e->account, s, out));
+    // what is beyond the elements in use, a later size may call in use
+    if (s->dynamic && (*out)->bytes) memset((*out)->data, 0, (*out)->bytes);
+    return HS_GOOD;
+  }
   if (!hlo_shape_is_tuple(s)) return hlo_literal_new(s, out);
   hlo_literal *t = hlo_literal_tuple(s, 0, NULL);
   hs_free(t->children);

@@ -390,10 +390,13 @@ hs_status hlo_eval_sort(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
       i64 base = 0;
       for (u32 d = 0; d < s->rank; d++) base += index[d] * strides[d];
       st = sort_line(&o, &so, nops, ops, base, strides[dim], n);
+      // what is beyond the keys in use stays where it is: a value may be in use there
+      for (i64 k = n; k < s->dims[dim]; k++) so.index[k] = (u32)k;
       for (u32 k = 0; k < nops && hs_ok(st); k++) {
         size_t w = hlo_dtype_storage(ops[k]->shape->dtype);
         permute(w, (char *)r[k]->data + (size_t)base * w,
-                (const char *)ops[k]->data + (size_t)base * w, strides[dim], so.index, n);
+                (const char *)ops[k]->data + (size_t)base * w, strides[dim], so.index,
+                s->dims[dim]);
       }
       if (hs_ok(st)) st = hs_poll();
     } while (hs_ok(st) && ev_next(s->rank, dims, index));

@@ -303,7 +303,8 @@ bool dyn_convolution(dyn *d, hlo_instr *i) {
 }
 
 // ---- sorts --------------------------------------------------------------------------------------
-// The comparator over one more pair of flags: what is in use comes before what is not.
+// The comparator over one more pair of flags: what is in use comes before what is not, of which
+// none comes before another.
 static hlo_computation *in_use_first(hlo_computation *f) {
   hlo_computation *g = hlo_clone_computation(f, f->name, NULL);
   hlo_ctx *ctx = f->module->ctx;
@@ -312,9 +313,20 @@ static hlo_computation *in_use_first(hlo_computation *f) {
   hlo_instr *a = hlo_add_parameter(g, g->nparams, s, "in_use"),
             *b = hlo_add_parameter(g, g->nparams, s, "in_use"),
             *before = hlo_build_binary(HLO_AND, a, hlo_build_unary(HLO_NOT, b)),
-            *alike = hlo_build_compare(a, b, HLO_DIRECTION_EQ);
-  hlo_set_root(g, hlo_build_binary(HLO_OR, before, hlo_build_binary(HLO_AND, alike, g->root)));
+            *both = hlo_build_binary(HLO_AND, a, b);
+  hlo_set_root(g, hlo_build_binary(HLO_OR, before, hlo_build_binary(HLO_AND, both, g->root)));
   return g;
+}
+
+// Does a value state all of a dimension, of which its keys may have less in use? What is beyond them
+// must stay where it is then.
+static bool shows_all(const hlo_instr *sort, u32 dim) {
+  bool all = false;
+  for (u32 k = 0; k < sort->noperands; k++) {
+    const hlo_shape *s = hlo_shape_leaf(sort->shape, k);
+    all |= !(s->dynamic && s->dynamic[dim]);
+  }
+  return all;
 }
 
 static bool sort(dyn *d, hlo_instr *i) {
@@ -330,6 +342,7 @@ static bool sort(dyn *d, hlo_instr *i) {
         hlo_clone_instr(i->parent, i, hlo_shape_tuple(d->c->m->ctx, n + 1, shapes), n + 1, ops);
     hlo_set_attr_comp(s, HLO_ATTR_TO_APPLY, in_use_first(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)));
     hlo_remove_attr(s, HLO_ATTR_SHARDING);
+    if (shows_all(i, dim)) hlo_set_attr_int(s, HLO_ATTR_IS_STABLE, 1);
     for (u32 k = 0; k < n; k++)
       ops[k] = pass_as_stated(hlo_add_gte(s, k), hlo_shape_leaf(i->shape, k));
     now = hlo_shape_is_tuple(i->shape) ? hlo_add_tuple(i->parent, n, ops) : ops[0];
