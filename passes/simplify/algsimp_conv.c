@@ -83,11 +83,12 @@ ALG_RULE(conv_filter_pad) {
 
 // ---- swapping the operands ----------------------------------------------------------------------
 // Window dimensions in which the operands' roles are alike already: one window over everything, or
-// none overlaps.
+// as many windows as elements, each of which sees its own.
 static bool symmetric(const hlo_window_dim *d, i64 input) {
-  if (d->reversal || d->pad_low || d->pad_high || d->rhs_dilate != 1) return false;
+  if (d->reversal || d->pad_low || d->pad_high || d->rhs_dilate != 1 || d->size != input)
+    return false;
   return (d->lhs_dilate == d->size && d->stride == d->size - 1) ||
-         (d->size == input && d->lhs_dilate == 1 && d->stride == 1);
+         (d->lhs_dilate == 1 && d->stride == 1);
 }
 
 // A larger kernel than input: the input slides over the kernel, backwards
