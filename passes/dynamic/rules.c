@@ -318,8 +318,8 @@ static hlo_computation *in_use_first(hlo_computation *f) {
   return g;
 }
 
-// Does a value state all of a dimension, of which its keys may have less in use? What is beyond them
-// must stay where it is then.
+// Does a value state all of a dimension, of which its keys may have less in use? What is beyond
+// them must stay where it is then.
 static bool shows_all(const hlo_instr *sort, u32 dim) {
   bool all = false;
   for (u32 k = 0; k < sort->noperands; k++) {

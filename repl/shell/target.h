@@ -26,7 +26,7 @@ hs_status repl_calibration_name(const backend *, const char *plugin, const char 
 void repl_load_calibration(repl_session *);
 // "calibrated: KEY", "data sheet", "typical, not measured": where a device's figures come from.
 const char *repl_device_origin(const prof_device *);
-// What stands behind one estimate: the device's name, "a typical cpu" for one that was not measured.
+// What stands behind one estimate: the device's name, "a typical cpu" where it was not measured.
 const char *repl_device_label(const prof_device *);
 // How the xla commands compile: as the session's plug-in does, or, when the target is a GPU, for
 // that GPU with the first plug-in that can. *plugin: what `out` borrows, the caller's to free.
