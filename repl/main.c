@@ -347,7 +347,6 @@ static void run_terminal(repl_session *s) {
       hs_buf_putc(&text, '\n');
       continue;
     }
-    repl_interrupt = HS_STOP_NONE;  // a Ctrl-C was for the line before
     repl_line_remember(hs_buf_cstr(&text));
     repl_run_line(s, hs_buf_cstr(&text), text.n);
     text.n = 0;

@@ -277,7 +277,9 @@ static int run_command(repl_session *s, const repl_command *command, hs_str rest
   c.line = one_line(&scratch, whole);
   repl_out *outer = s->out;
   s->out = &out;
-  if (!outer) repl_interrupt = HS_STOP_NONE;
+  // at the prompt, a Ctrl-C since the line was entered is for its commands (line.c clears the rest)
+  bool heard = s->interactive && repl_interrupt == HS_STOP_INTERRUPT;
+  if (!outer && !heard) repl_interrupt = HS_STOP_NONE;
   hs_status st = repl_parse_args(&scratch, command->name, command->spec, rest, &c.args);
   if (!hs_ok(st)) c.args.redirect = REPL_TO_STDOUT;
   out.captured = c.args.redirect != REPL_TO_STDOUT;
