@@ -187,6 +187,8 @@ hs_status ev_run_devices(const hlo_module *, u32 nargs, hlo_literal *const *args
 // ---- elements in use (sizes.c) ------------------------------------------------------------------
 // Whether some dimension has fewer elements in use than its bound.
 bool ev_is_cut(const hlo_literal *);
+// Whether something sets how much of a dimension of a value is in use, other than its type alone.
+bool ev_has_size(const hlo_instr *, u32 dim);
 // Puts a value (NULL: zeros) in place of the elements that are not in use.
 hs_status ev_fill_unused(ev *, hlo_literal **op, const void *value);
 // Sets the size of a result with dynamic dimensions along one of them: how many windows fit into
