@@ -175,10 +175,10 @@ static size_t row_of_type(hlo_dtype t) {
 static bool reduction_of(const hlo_instr *i, hlo_dtype t, int *out) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   size_t row = row_of_type(t), k = 0;
-  if (!c || c->nparams != 2 || c->root->noperands != 2 || row == HS_COUNT(types)) return false;
-  const hlo_instr *a = hlo_operand(c->root, 0), *b = hlo_operand(c->root, 1);
-  bool both = (a == c->params[0] && b == c->params[1]) || (a == c->params[1] && b == c->params[0]);
-  if (!both || c->root->shape->dtype != t || a->shape->dtype != t) return false;
+  if (!c || c->nparams != 2 || row == HS_COUNT(types) ||
+      !hlo_commutes_on(c->root, c->params[0], c->params[1]) || c->root->shape->dtype != t ||
+      hlo_operand(c->root, 0)->shape->dtype != t)
+    return false;
   while (k < HS_COUNT(reductions) && reductions[k].op != c->root->opcode) k++;
   if (k == HS_COUNT(reductions)) return false;
   *out = reductions[k].theirs;

@@ -272,20 +272,7 @@ u32 ev_replicas(const ev *e) { return e->world ? e->world->replicas : 1; }
 u32 ev_device(const ev *e) { return e->replica * ev_partitions(e) + e->partition; }
 
 bool ev_iota_devices(hlo_ints reshape, hlo_ints perm, i64 total, i64 *out) {
-  i64 rs[HLO_MAX_RANK], pd[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0};
-  if (reshape.n > HLO_MAX_RANK || (perm.n && perm.n != reshape.n) ||
-      ev_product(reshape.n, reshape.v) != total || total > EV_MAX_DEVICES)
-    return false;
-  hlo_row_major_strides(reshape.n, reshape.v, rs);
-  for (u32 d = 0; d < reshape.n; d++) {
-    if (perm.n && (perm.v[d] < 0 || perm.v[d] >= reshape.n)) return false;
-    pd[d] = reshape.v[perm.n ? perm.v[d] : d];
-  }
-  for (i64 at = 0; at < total; at++, ev_next(reshape.n, pd, index)) {
-    out[at] = 0;
-    for (u32 d = 0; d < reshape.n; d++) out[at] += index[d] * rs[perm.n ? perm.v[d] : d];
-  }
-  return true;
+  return total <= EV_MAX_DEVICES && hlo_iota_ids(reshape, perm, total, out);
 }
 
 i64 ev_mesh_devices(const hlo_mesh *m, i64 *out) {

@@ -541,3 +541,22 @@ const hs_str *hlo_frontend_find(const hlo_attr *a, const char *key) {
     if (hs_str_eq(f->v[k].key, hs_str_of(key))) return &f->v[k].value;
   return NULL;
 }
+
+bool hlo_iota_ids(hlo_ints reshape, hlo_ints perm, i64 n, i64 *ids) {
+  i64 strides[HLO_MAX_RANK], step[HLO_MAX_RANK], dims[HLO_MAX_RANK], all = 1;
+  if (reshape.n > HLO_MAX_RANK || (perm.n && perm.n != reshape.n)) return false;
+  for (u32 d = 0; d < reshape.n; d++) all = hs_mul_sat_i64(all, reshape.v[d]);
+  if (all != n) return false;
+  hlo_row_major_strides(reshape.n, reshape.v, strides);
+  for (u32 d = 0; d < reshape.n; d++) {
+    i64 from = perm.n ? perm.v[d] : d;
+    if (from < 0 || from >= reshape.n) return false;
+    dims[d] = reshape.v[from], step[d] = strides[from];
+  }
+  for (i64 at = 0; at < n; at++) {
+    i64 rest = at;
+    ids[at] = 0;
+    for (u32 d = reshape.n; d-- > 0; rest /= dims[d]) ids[at] += rest % dims[d] * step[d];
+  }
+  return true;
+}

@@ -178,6 +178,9 @@ typedef struct hlo_replica_groups {
   const hlo_mesh *mesh;
   hlo_axes axes;  // MESH
 } hlo_replica_groups;
+// ids[k]: the number at position k, row by row, of an iota of n that was reshaped and transposed
+// (an empty perm: it was not); false when the sizes do not fit each other.
+bool hlo_iota_ids(hlo_ints reshape, hlo_ints perm, i64 n, i64 *ids);
 // One output that may (or must) have the buffer of an argument; indices are paths in tuples.
 typedef struct hlo_alias_entry {
   hlo_ints out_index;

@@ -9,15 +9,7 @@
 //
 // Both must be of the same groups, with or without channels, and nobody else may read what is in
 // between: else it would be reduced a second time.
-#include "passes/run/rewrite.h"
-
-// Whether the computation is `op` of its two parameters.
-static bool combines_by(const hlo_computation *c, hlo_opcode op) {
-  const hlo_instr *r = c ? c->root : NULL;
-  return r && r->opcode == op && c->nparams == 2 && r->noperands == 2 &&
-         hlo_operand(r, 0)->opcode == HLO_PARAMETER && hlo_operand(r, 1)->opcode == HLO_PARAMETER &&
-         hlo_operand(r, 0) != hlo_operand(r, 1);
-}
+#include "passes/simplify/algsimp.h"
 
 static bool is_read_by(const hlo_instr *i, const hlo_instr *user) {
   if (hlo_is_root(i) || hlo_is_controlled(i)) return false;
@@ -39,7 +31,8 @@ static hlo_instr *reduced(const hlo_instr *sum, u32 k, hlo_instr **slice) {
   bool fits = i->opcode == HLO_ALL_REDUCE && i->noperands == 1 && hlo_shape_is_array(i->shape) &&
               !hlo_shape_is_dynamic(i->shape) && is_read_by(i, user) &&
               (!*slice || user == *slice) && !hlo_attr_int(i, HLO_ATTR_CONSTRAIN_LAYOUT, 0) &&
-              i->shape->dtype == sum->shape->dtype && combines_by(hlo_called(i, 0), sum->opcode);
+              i->shape->dtype == sum->shape->dtype &&
+              pass_alg_reducer(hlo_called(i, 0)) == sum->opcode;
   return fits ? i : NULL;
 }
 

@@ -10,20 +10,6 @@ static i64 module_count(const hlo_module *m, hlo_attr_id id) {
   return a ? a->v.i : 1;
 }
 
-// ids[k]: the number at position k of an iota that was reshaped and transposed.
-static void write_iota(hlo_ints reshape, hlo_ints perm, i64 n, i64 *ids) {
-  i64 index[HLO_MAX_RANK] = {0}, stride[HLO_MAX_RANK], step = 1;
-  for (u32 k = reshape.n; k-- > 0; step *= reshape.v[k]) stride[k] = step;
-  for (i64 at = 0; at < n; at++) {
-    ids[at] = 0;
-    for (u32 k = 0; k < reshape.n; k++) ids[at] += index[k] * stride[perm.n ? perm.v[k] : k];
-    for (u32 k = reshape.n; k-- > 0;) {
-      if (++index[k] < reshape.v[perm.n ? perm.v[k] : k]) break;
-      index[k] = 0;
-    }
-  }
-}
-
 bool pass_group_ids(const hlo_instr *i, hs_arena *a, hlo_int_lists *out) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
   *out = (hlo_int_lists){0};
@@ -33,13 +19,12 @@ bool pass_group_ids(const hlo_instr *i, hs_arena *a, hlo_int_lists *out) {
     if (!empty) *out = g->groups;
     return true;
   }
-  if (g->form != HLO_GROUPS_IOTA || g->dims.n != 2 || g->reshape.n > HLO_MAX_RANK) return false;
-  i64 n = g->dims.v[0], size = g->dims.v[1], all = 1;
-  for (u32 k = 0; k < g->reshape.n; k++) all = hs_mul_sat_i64(all, g->reshape.v[k]);
-  if (n < 1 || size < 1 || all > PASS_MAX_DEVICES || hs_mul_sat_i64(n, size) != all) return false;
+  if (g->form != HLO_GROUPS_IOTA || g->dims.n != 2) return false;
+  i64 n = g->dims.v[0], size = g->dims.v[1], all = hs_mul_sat_i64(n, size);
+  if (n < 1 || size < 1 || all > PASS_MAX_DEVICES) return false;
   i64 *ids = HS_NEW_ARRAY(a, i64, (size_t)all);
   hlo_ints *lists = HS_NEW_ARRAY(a, hlo_ints, (size_t)n);
-  write_iota(g->reshape, g->perm, all, ids);
+  if (!hlo_iota_ids(g->reshape, g->perm, all, ids)) return false;
   for (i64 k = 0; k < n; k++) lists[k] = (hlo_ints){(u32)size, ids + k * size};
   *out = (hlo_int_lists){(u32)n, lists};
   return true;

@@ -261,12 +261,6 @@ static bool match_forward(hlo_instr *conv, conv_match *m) {
 
 // ---- the call -----------------------------------------------------------------------------------
 
-static const i64 *kept_dims(hlo_module *m, u32 n, const i64 *dims) {
-  i64 *v = HS_NEW_ARRAY(&m->arena, i64, n + 1);
-  for (u32 k = 0; k < n; k++) v[k] = dims[k];
-  return v;
-}
-
 static void make_call(pass_ctx *p, hlo_instr *conv, const conv_match *c) {
   hlo_module *m = p->m;
   u32 n = c->labels.nspatial;
@@ -278,11 +272,10 @@ static void make_call(pass_ctx *p, hlo_instr *conv, const conv_match *c) {
                                    pass_conv_name(c->kind));
   hlo_dim_labels *l = HS_NEW(&m->arena, hlo_dim_labels);
   *l = c->labels;
-  l->lhs_spatial = kept_dims(m, n, l->lhs_spatial);
-  l->rhs_spatial = kept_dims(m, n, l->rhs_spatial);
-  l->out_spatial = kept_dims(m, n, l->out_spatial);
-  hlo_window_dim *dims = HS_NEW_ARRAY(&m->arena, hlo_window_dim, n + 1);
-  for (u32 k = 0; k < n; k++) dims[k] = c->window[k];
+  l->lhs_spatial = hs_arena_dup(&m->arena, l->lhs_spatial, n * sizeof *l->lhs_spatial);
+  l->rhs_spatial = hs_arena_dup(&m->arena, l->rhs_spatial, n * sizeof *l->rhs_spatial);
+  l->out_spatial = hs_arena_dup(&m->arena, l->out_spatial, n * sizeof *l->out_spatial);
+  const hlo_window_dim *dims = hs_arena_dup(&m->arena, c->window, n * sizeof *dims);
   hlo_window *w = HS_NEW(&m->arena, hlo_window);
   *w = (hlo_window){n, dims};
   hlo_set_attr_str(call, HLO_ATTR_CUSTOM_CALL_TARGET, hs_str_of(pass_conv_target(c->kind)));

@@ -139,21 +139,11 @@ static bool groups(mlir_printer *P, const hlo_instr *i, print_op *o, u32 *size) 
   if (!g) return print_rows(&o->props, 0, 0, NULL), true;
   if (g->form == HLO_GROUPS_MESH) return print_fail(P, i, "groups by a mesh");
   if (g->form == HLO_GROUPS_IOTA) {
-    i64 n = 1, strides[HLO_MAX_RANK], dims[HLO_MAX_RANK];
-    u32 rank = g->reshape.n;
-    for (u32 k = 0; k < rank; k++) n *= g->reshape.v[k];
-    if (g->dims.n != 2 || rank > HLO_MAX_RANK || n > 1 << 20) return print_fail(P, i, "its groups");
-    hlo_row_major_strides(rank, g->reshape.v, strides);
+    i64 n = 1;
+    for (u32 k = 0; k < g->reshape.n; k++) n = hs_mul_sat_i64(n, g->reshape.v[k]);
+    if (g->dims.n != 2 || n > 1 << 20) return print_fail(P, i, "its groups");
     i64 *v = HS_NEW_ARRAY(&P->arena, i64, n + 1);
-    for (u32 k = 0; k < rank; k++) dims[k] = g->reshape.v[g->perm.n ? g->perm.v[k] : k];
-    for (i64 k = 0; k < n; k++) {
-      i64 rest = k;
-      v[k] = 0;
-      for (u32 d = rank; d-- > 0;) {
-        v[k] += rest % dims[d] * strides[g->perm.n ? g->perm.v[d] : d];
-        rest /= dims[d];
-      }
-    }
+    if (!hlo_iota_ids(g->reshape, g->perm, n, v)) return print_fail(P, i, "its groups");
     *size = (u32)g->dims.v[1];
     return print_rows(&o->props, (u32)g->dims.v[0], *size, v), true;
   }
