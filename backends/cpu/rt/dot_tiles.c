@@ -6,8 +6,10 @@
 // other types or orders are neither converted nor transposed as a whole. An operand that the kernel
 // can read where it lies, and would read too seldom for a copy to pay, is not packed. Then the
 // result is computed tile by tile. Packing and tiles of one large product are shared among the
-// pool's threads; of many products each thread computes whole ones. Where the result is not stored
-// as the kernel writes it, it is summed in memory of the thread and converted at the end.
+// pool's threads; of many products each thread computes whole ones. A product between these is cut
+// into strips, which a thread computes alone: what one thread has packed would cost another more to
+// fetch than to pack. Where the result is not stored as the kernel writes it, it is summed in
+// memory of the thread and converted at the end.
 //
 // Complex products go through the real kernels: a row of A is read as 2 K real numbers, and each
 // element of B becomes the two by two matrix (re, im; -im, re). The 8-bit kernel wants unsigned
@@ -24,10 +26,13 @@ enum {
   TILE_COLS = 128,
   PACK = 16384,  // elements that a thread packs at a time, at least
   ENOUGH = 16,   // products to give each thread whole ones
+  STRIPS = 8,    // of a product at most
   KEPT = 2048,   // rows, or columns, of the other operand: with more, packing costs next to nothing
 };
 #define PRODUCT_WORK ((i64)1 << 18)  // multiplications of a chunk of products at least
 #define SERIAL_WORK ((i64)1 << 17)   // below it the caller's thread does it all
+#define STRIP_WORK ((i64)1 << 17)    // of a strip at least
+#define SHARED_WORK ((i64)1 << 24)   // of a product from which threads share what they pack
 
 struct dot_tiles {
   const dot_micro *micro;
@@ -40,6 +45,7 @@ struct dot_tiles {
   i64 height, width;      // rows of a panel of A, columns of one of B
   i64 rows, cols, depth;  // of a block of the whole product
   i64 batches;            // of a chunk; 0: the threads share one product
+  bool apart;             // a chunk is a block of a product: a strip
   size_t unit, at_b, at_edge, at_c, bytes;  // memory of the thread
 };
 
@@ -377,33 +383,36 @@ void cpu_dot_tiles_fill(const dot *d, const void *a, const void *b) {
     }
 }
 
-// The batch-th product, in the given memory.
-static void product(const dot *d, const char *a, const char *b, char *c, i64 batch, char *mine) {
+// The block of the batch-th product that begins at row m and column n, in the given memory.
+static void compute_block(const dot *d, const char *a, const char *b, char *c, i64 batch, i64 m,
+                          i64 n, char *mine) {
   const dot_tiles *t = d->tiles;
   const size_t ec = hlo_dtype_storage(t->tc);
   const i64 two = t->complex ? 2 : 1;
-  i64 ba, bb, bc;
+  i64 ba, bb, bc, rows = HS_MIN(t->rows, t->M - m), cols = HS_MIN(t->cols, t->N - n);
   cpu_dot_batch(d, batch, &ba, &bb, &bc);
+  char *to = c + (size_t)(bc + m * d->c.r + n / two * d->c.c) * ec,
+       *sums = t->direct_c ? to : mine + t->at_c;
+  i64 cr = t->direct_c ? d->c.r * two : panels(cols, t->width) * t->width;
+  for (i64 k = 0; k < t->K; k += t->depth) {
+    work w = block_of(d, a, b, batch, m, n, k);
+    w.c = sums;
+    w.cr = cr;
+    w.edge = mine + t->at_edge;
+    if (!d->panels_a) w.pa = mine;
+    if (!d->panels_b) w.pb = mine + t->at_b;
+    pack_blocks(&w);
+    share(t, tile_chunk, &w, panels(w.rows, TILE_PANELS * t->height) * panels(w.cols, TILE_COLS));
+  }
+  store x = {d, sums, to, rows, cols, cr};
+  if (!t->direct_c) share(t, store_chunk, &x, rows);
+}
+
+// The batch-th product.
+static void product(const dot *d, const char *a, const char *b, char *c, i64 batch, char *mine) {
+  const dot_tiles *t = d->tiles;
   for (i64 m = 0; m < t->M; m += t->rows)
-    for (i64 n = 0; n < t->N; n += t->cols) {
-      i64 rows = HS_MIN(t->rows, t->M - m), cols = HS_MIN(t->cols, t->N - n);
-      char *to = c + (size_t)(bc + m * d->c.r + n / two * d->c.c) * ec,
-           *sums = t->direct_c ? to : mine + t->at_c;
-      i64 cr = t->direct_c ? d->c.r * two : panels(cols, t->width) * t->width;
-      for (i64 k = 0; k < t->K; k += t->depth) {
-        work w = block_of(d, a, b, batch, m, n, k);
-        w.c = sums;
-        w.cr = cr;
-        w.edge = mine + t->at_edge;
-        if (!d->panels_a) w.pa = mine;
-        if (!d->panels_b) w.pb = mine + t->at_b;
-        pack_blocks(&w);
-        share(t, tile_chunk, &w,
-              panels(w.rows, TILE_PANELS * t->height) * panels(w.cols, TILE_COLS));
-      }
-      store x = {d, sums, to, rows, cols, cr};
-      if (!t->direct_c) share(t, store_chunk, &x, rows);
-    }
+    for (i64 n = 0; n < t->N; n += t->cols) compute_block(d, a, b, c, batch, m, n, mine);
 }
 
 // ---- all of them --------------------------------------------------------------------------------
@@ -421,6 +430,12 @@ static void products_chunk(void *ctx, i64 chunk, u32 thread) {
   const dot_tiles *t = x->d->tiles;
   char *mine = cpu_par_memory(t->bytes);
   if (!mine) return __atomic_store_n(&x->failed, true, __ATOMIC_RELAXED);
+  if (t->apart) {
+    i64 across = panels(t->N, t->cols), strips = panels(t->M, t->rows) * across;
+    i64 strip = chunk % strips;
+    return compute_block(x->d, x->a, x->b, x->c, chunk / strips, strip / across * t->rows,
+                         strip % across * t->cols, mine);
+  }
   for (i64 k = chunk * t->batches, end = HS_MIN(k + t->batches, x->d->B); k < end; k++)
     product(x->d, x->a, x->b, x->c, k, mine);
 }
@@ -428,7 +443,9 @@ static void products_chunk(void *ctx, i64 chunk, u32 thread) {
 hs_status cpu_dot_tiles_run(const dot *d, const void *a, const void *b, void *c) {
   const dot_tiles *t = d->tiles;
   products x = {.d = d, .a = a, .b = b, .c = c};
-  if (t->batches) cpu_par_for(products_chunk, &x, panels(d->B, t->batches));
+  if (t->apart)
+    cpu_par_for(products_chunk, &x, d->B * panels(t->M, t->rows) * panels(t->N, t->cols));
+  else if (t->batches) cpu_par_for(products_chunk, &x, panels(d->B, t->batches));
   else {
     char *mine = cpu_par_memory(t->bytes);
     x.failed = !mine;
@@ -462,6 +479,16 @@ static bool choose_kernel(const dot *d, dot_tiles *t) {
   return t->micro != NULL;
 }
 
+// Cuts one product of so many multiplications into strips of whole panels along its longer side.
+static void cut_strips(dot_tiles *t, i64 one) {
+  i64 strips = 1;
+  while (strips < STRIPS && 2 * strips * STRIP_WORK <= one) strips *= 2;
+  if (t->N >= t->M) t->cols = HS_MIN(t->cols, round_up(panels(t->N, strips), t->width));
+  else t->rows = HS_MIN(t->rows, round_up(panels(t->M, strips), t->height));
+  t->apart = panels(t->N, t->cols) * panels(t->M, t->rows) > 1;
+  if (t->apart) t->batches = 1;
+}
+
 bool cpu_dot_tiles_prepare(dot *d) {
   dot_tiles x = {0}, *t = &x;
   if (!choose_kernel(d, t)) return false;
@@ -478,13 +505,15 @@ bool cpu_dot_tiles_prepare(dot *d) {
   i64 one = hs_mul_sat_i64(t->M * t->N, t->K);
   if (d->B >= ENOUGH || hs_mul_sat_i64(one, d->B) < SERIAL_WORK)
     t->batches = HS_MAX((i64)1, PRODUCT_WORK / one);
+  else if (one < SHARED_WORK) cut_strips(t, one);
   t->ta = d->pack_a ? cpu_dot_dtype(d->operand_type) : d->ta;
   t->tb = d->pack_b ? cpu_dot_dtype(d->operand_type) : d->tb;
   t->tc = d->pack_c ? cpu_dot_dtype(d->sum_type) : d->tc;
   bool plain = !t->complex && t->kernel != DOT_S8;
-  t->direct_a = plain && cpu_dot_stored_as(t->ta, t->kernel) && t->N <= 2 * t->width;
-  t->direct_b =
-      plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 && t->M <= 4 * t->micro->rows;
+  t->direct_a =
+      plain && cpu_dot_stored_as(t->ta, t->kernel) && HS_MIN(t->N, t->cols) <= 2 * t->width;
+  t->direct_b = plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 &&
+                HS_MIN(t->M, t->rows) <= 4 * t->micro->rows;
   d->panels_a = d->fixed_a && !t->direct_a && t->N <= KEPT;
   d->panels_b = d->fixed_b && t->M <= KEPT;
   t->direct_b &= !d->panels_b;
