@@ -567,7 +567,7 @@ static collective_call *new_call(gpu_program *g, const hlo_instr *i, const colle
   *x = (collective_call){.call.kind = c->sort < REDUCE ? &own : &together, .c = *c};
   x->call.chosen = true;
   gpu_call_add(g, &x->call);
-  gpu_call_stands(g, &x->call, i, NULL);
+  gpu_call_stands(g, &x->call, i);
   *out = x->call.alone;
   return x;
 }

@@ -15,12 +15,6 @@
 
 #if HAVE_LLVM
 
-typedef struct gpu_solver {
-  gpu_library l;
-  solver_api api;
-  solver_handle *handle;
-} gpu_solver;
-
 typedef struct factor_call {
   gpu_call call;
   cpu_linalg p;
@@ -44,6 +38,13 @@ static const gpu_library_kind cusolver = {
     .variable = "HLOSH_LIBCUSOLVER",
     .open = open_solver,
 };
+
+hs_status gpu_solver_find(gpu_device *dev, const gpu_solver **out) {
+  gpu_library *l;
+  hs_status s = gpu_library_find(dev, &dev->library[GPU_CUSOLVER], &cusolver, &l);
+  *out = (const gpu_solver *)l;
+  return s;
+}
 
 bool gpu_factor_is(const hlo_instr *i) {
   cpu_linalg p;
@@ -75,8 +76,8 @@ static void print_outcome(hs_buf *b, const cpu_linalg *p, const char *t, const c
 }
 
 // The other triangle from what was there: (x, old), or as the operation has it: (x, info).
-static hs_status add_helper(gpu_program *g, hlo_ctx *ctx, const cpu_linalg *p,
-                            const emit_gpu_kernel **out) {
+static hs_status add_helper(gpu_program *g, hlo_ctx *ctx, factor_call *c) {
+  const cpu_linalg *p = &c->p;
   const char *t = hlo_dtype_text(p->type);
   long long batch = p->batch, n = p->n;
   char *shape = hs_format("[%lld,%lld,%lld]", batch, n, n);
@@ -92,7 +93,7 @@ static hs_status add_helper(gpu_program *g, hlo_ctx *ctx, const cpu_linalg *p,
   else print_outcome(&b, p, t, shape);
   hs_buf_printf(&b, "ENTRY e { x = %s%s parameter(0)\n y = %s parameter(1)\n", t, shape, second);
   hs_buf_printf(&b, " ROOT other_triangle = %s%s fusion(x, y), kind=kLoop, calls=f }\n", t, shape);
-  hs_status s = gpu_helper_add(g, ctx, hs_buf_cstr(&b), out);
+  hs_status s = gpu_helper_add(g, ctx, hs_buf_cstr(&b), &c->call);
   hs_buf_free(&b);
   hs_free(second);
   hs_free(shape);
@@ -131,7 +132,7 @@ static hs_status run_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
   HS_TRY(gpu_copy(g, to, from, g->p->values.v[s->vals[0]].bytes));
   HS_TRY(factor(g, c, to, scratch, info));
   if (!c->helped) return HS_GOOD;
-  return gpu_helper_run(g, s, 4, (cuda_ptr[]){to, c->p.keep_other ? from : info, to, 0});
+  return gpu_helper_run(g, x, 0, 4, (cuda_ptr[]){to, c->p.keep_other ? from : info, to, 0});
 }
 
 static void print_call(const gpu_call *x, hs_buf *out) {
@@ -164,9 +165,8 @@ static hs_status make(gpu_program *g, const hlo_instr *i, factor_call *c, i64 *s
   c->list_at = c->info_at + gpu_aligned(c->p.batch * (i64)sizeof(i32));
   *scratch = c->list_at + (c->p.batch > 1 ? c->p.batch * (i64)sizeof(cuda_ptr) : 0);
   c->helped = !c->p.keep_other || c->p.batch > 1;
-  const emit_gpu_kernel *helper = NULL;
-  if (c->helped) HS_TRY(add_helper(g, i->parent->module->ctx, &c->p, &helper));
-  gpu_call_stands(g, &c->call, i, helper);
+  if (c->helped) HS_TRY(add_helper(g, i->parent->module->ctx, c));
+  gpu_call_stands(g, &c->call, i);
   (void)snprintf(c->call.text, sizeof c->call.text, "cuSOLVER");
   (void)snprintf(c->call.note, sizeof c->call.note, "cuSOLVER %s",
                  c->p.batch > 1 ? "potrfBatched" : "potrf");
@@ -174,10 +174,9 @@ static hs_status make(gpu_program *g, const hlo_instr *i, factor_call *c, i64 *s
 }
 
 hs_status gpu_factor_add(gpu_program *g, const hlo_instr *i, gpu_call **out, i64 *scratch) {
-  gpu_library *l;
-  HS_TRY(gpu_library_find(g->dev, &g->dev->library[GPU_CUSOLVER], &cusolver, &l));
   factor_call *c = HS_NEW(&g->arena, factor_call);
-  *c = (factor_call){.call.kind = &factors, .solver = (const gpu_solver *)l};
+  *c = (factor_call){.call.kind = &factors};
+  HS_TRY(gpu_solver_find(g->dev, &c->solver));
   HS_REQUIRE(cpu_linalg_of(i, &c->p));
   c->type = gpu_linear_type(c->p.type);
   gpu_call_add(g, &c->call);

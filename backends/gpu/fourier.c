@@ -114,8 +114,8 @@ static hs_status plan(gpu_program *g, fourier_call *c, size_t *work) {
 }
 
 // Divides numbers, of which complex ones are two.
-static hs_status add_division(gpu_program *g, const hlo_instr *i, const transform *t,
-                              const emit_gpu_kernel **out) {
+static hs_status add_division(gpu_program *g, const hlo_instr *i, fourier_call *c) {
+  const transform *t = &c->t;
   const char *type = t->wide ? "f64" : "f32";
   double n = 1;
   for (int k = 0; k < t->rank; k++) n *= (double)t->n[k];
@@ -127,7 +127,7 @@ static hs_status add_division(gpu_program *g, const hlo_instr *i, const transfor
       "ENTRY e { x = %s[%lld] parameter(0)\n"
       " ROOT fft_division = %s[%lld] fusion(x), kind=kLoop, calls=divide }\n",
       type, numbers, type, 1 / n, type, numbers, type, numbers, type, numbers, type, numbers);
-  hs_status s = gpu_helper_add(g, i->parent->module->ctx, text, out);
+  hs_status s = gpu_helper_add(g, i->parent->module->ctx, text, &c->call);
   hs_free(text);
   return s;
 }
@@ -154,7 +154,7 @@ static hs_status run_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
   cuda_ptr in = gpu_address(g, s->vals[0]), out = gpu_address(g, s->vals[s->nin]);
   if (c->t.inverse) {
     cuda_ptr divided = is_in_place(&c->t) ? out : g->addr[s->scratch_slot];
-    HS_TRY(gpu_helper_run(g, s, 3, (cuda_ptr[]){in, divided, 0}));
+    HS_TRY(gpu_helper_run(g, x, 0, 3, (cuda_ptr[]){in, divided, 0}));
     in = divided;
   }
   g->launches++;
@@ -191,9 +191,8 @@ static hs_status make(gpu_program *g, const hlo_instr *i, fourier_call *c, i64 *
   c->work_at = c->t.inverse && !is_in_place(&c->t) ? gpu_aligned(in_bytes) : 0;
   c->work_bytes = work;
   *scratch = c->work_at + (i64)work;
-  const emit_gpu_kernel *division = NULL;
-  if (c->t.inverse) HS_TRY(add_division(g, i, &c->t, &division));
-  gpu_call_stands(g, &c->call, i, division);
+  if (c->t.inverse) HS_TRY(add_division(g, i, c));
+  gpu_call_stands(g, &c->call, i);
   (void)snprintf(c->call.text, sizeof c->call.text, "cuFFT");
   (void)snprintf(c->call.note, sizeof c->call.note, "cuFFT, workspace %zu B", work);
   return HS_GOOD;

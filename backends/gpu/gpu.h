@@ -8,7 +8,7 @@
 //   device.c   an open device: context, stream, transfers through pinned memory
 //   program.c  HLO -> steps (backends/cpu/program.c) with kernels for the device; its memory
 //   library.h  steps that NVIDIA's libraries compute: product.c, epilogue.c, blas.c, window.c,
-//              fourier.c, factor.c, triangular.c, library.c
+//              fourier.c, factor.c, triangular.c, lapack.c, library.c
 //   exec.c     runs steps: launches, copies, what the host has to do; recorded launch sequences
 //   control.c  loops and branches as conditional nodes of recorded sequences
 //   collective.c  what happens between devices: by NCCL, or on the host
@@ -107,9 +107,9 @@ struct gpu_program {
   backend_libraries libraries;
   HS_VEC(gpu_call *) calls;
   HS_VEC(hlo_module *) helpers;  // kernels of ours around calls
-  const emit_gpu_kernel *again;  // the helper of the call that a lane makes now; NULL: none
-  bool filled;                   // its memory, for trials
-  hs_buf refused;                // what libraries do not do, a line each
+  const gpu_call *again;  // the first device's, of the call that a lane makes now; NULL: none
+  bool filled;            // its memory, for trials
+  hs_buf refused;         // what libraries do not do, a line each
   // what follows is there when it was loaded onto a device
   gpu_device *dev;
   cuda_module *module;

@@ -35,26 +35,35 @@ hs_status gpu_library_find(gpu_device *dev, gpu_library **at, const gpu_library_
 
 // ---- helpers ------------------------------------------------------------------------------------
 
-hs_status gpu_helper_add(gpu_program *g, hlo_ctx *ctx, const char *text,
-                         const emit_gpu_kernel **out) {
+hs_status gpu_helper_add(gpu_program *g, hlo_ctx *ctx, const char *text, gpu_call *c) {
   hlo_module *m = NULL;
-  if (g->again) return *out = g->again, HS_GOOD;
+  HS_REQUIRE(c->nhelpers < GPU_MOST_HELPERS);
+  const emit_gpu_kernel **out = &c->helper[c->nhelpers++];
+  if (g->again) return *out = g->again->helper[c->nhelpers - 1], HS_GOOD;
   HS_TRY(hlo_parse(ctx, text, strlen(text), &(hlo_parse_options){.file = "<helper>"}, &m));
   hs_vec_push(&g->helpers, m);
   return emit_gpu_add(g->unit, m->entry->root, out);
 }
 
-hs_status gpu_helper_run(gpu_program *g, const cpu_step *s, u32 n, cuda_ptr *params) {
+hs_status gpu_helper_run(gpu_program *g, const gpu_call *c, u32 number, u32 n, cuda_ptr *params) {
   enum { MOST = 8 };
-  const gpu_kernel *x = &g->kernels[s->kernel_index];
+  HS_REQUIRE(number < c->nhelpers && n <= MOST);
+  const emit_gpu_kernel *k = c->helper[number];
   void *at[MOST];
-  HS_REQUIRE(n <= MOST && x->k->nbefore == 0 && x->k->finish_grid == 0);
-  for (u32 k = 0; k < n; k++) at[k] = &params[k];
+  HS_REQUIRE(k->nbefore == 0 && k->finish_grid == 0);
+  for (u32 p = 0; p < n; p++) at[p] = &params[p];
   g->launches++;
-  return gpu_check(
-      g->dev,
-      g->dev->d.launch(x->main, x->k->grid, 1, 1, x->k->block, 1, 1, 0, g->dev->stream, at, NULL),
-      s->instr->name);
+  return gpu_check(g->dev,
+                   g->dev->d.launch(c->function[number], k->grid, 1, 1, k->block, 1, 1, 0,
+                                    g->dev->stream, at, NULL),
+                   k->name);
+}
+
+static hs_status find_helpers(gpu_program *g, gpu_call *c) {
+  for (u32 k = 0; k < c->nhelpers; k++)
+    GPU_TRY(g->dev, g->dev->d.module_function(&c->function[k], g->module, c->helper[k]->name),
+            c->helper[k]->name);
+  return HS_GOOD;
 }
 
 // ---- addresses of matrices ----------------------------------------------------------------------
@@ -104,11 +113,10 @@ hs_status gpu_call_run(gpu_program *g, const cpu_step *s, gpu_call *c) {
   return c->kind->run(g, s, c);
 }
 
-// An empty kernel where there is no helper.
-void gpu_call_stands(gpu_program *g, gpu_call *c, const hlo_instr *i,
-                     const emit_gpu_kernel *helper) {
+// An empty kernel where there is no helper, else the first one: so code is loaded.
+void gpu_call_stands(gpu_program *g, gpu_call *c, const hlo_instr *i) {
   emit_gpu_kernel *own = HS_NEW(&g->arena, emit_gpu_kernel);
-  *own = helper ? *helper : (emit_gpu_kernel){.name = ""};
+  *own = c->nhelpers ? *c->helper[0] : (emit_gpu_kernel){.name = ""};
   own->instr = i;
   own->kind = EMIT_LIBRARY;
   c->alone = own;
@@ -125,6 +133,7 @@ static const struct alone {
     {GPU_CUFFT, "cuFFT", gpu_fourier_is, gpu_fourier_add},
     {GPU_CUSOLVER, "cuSOLVER", gpu_factor_is, gpu_factor_add},
     {GPU_CUBLAS, "cuBLAS", gpu_triangular_is, gpu_triangular_add},
+    {GPU_CUSOLVER, "cuSOLVER", gpu_lapack_is, gpu_lapack_add},
 };
 
 static const struct alone *alone_of(const hlo_instr *i) {
@@ -161,7 +170,7 @@ hs_status gpu_library_alone(gpu_program *g, const hlo_instr *i, const emit_gpu_k
   return HS_GOOD;
 }
 
-// What a call holds is its device's: a lane makes its own, with the helper that the first one has.
+// What a call holds is its device's: a lane makes its own, with the helpers that the first one has.
 static hs_status make_again(gpu_program *lane, u32 kernel) {
   const cpu_step *s = lane->p->kernels.v[kernel];
   const struct alone *x = alone_of(s->instr);
@@ -169,7 +178,7 @@ static hs_status make_again(gpu_program *lane, u32 kernel) {
   gpu_call *c = NULL;
   i64 scratch = 0;
   if (!x || !own->call) return HS_GOOD;
-  lane->again = own->k;
+  lane->again = own->call;
   hs_status st = x->add(lane, s->instr, &c, &scratch);
   lane->again = NULL;
   HS_TRY(st);
@@ -233,6 +242,7 @@ hs_status gpu_library_prepare(gpu_program *g) {
     if (g->number) HS_TRY(make_again(g, (u32)k));
     gpu_call *c = g->kernels[k].call;
     worker_doing = g->p->kernels.v[k]->instr->name;
+    if (c) HS_TRY(find_helpers(g, c));
     if (c && c->kind->ready) HS_TRY(c->kind->ready(g, g->p->kernels.v[k], c));
     if (c || !g->kernels[k].k) continue;
     i64 wants;  // opens the libraries of other devices than the first

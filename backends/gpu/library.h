@@ -7,11 +7,12 @@
 //   window.c   cuDNN: convolutions, as dots
 //   fourier.c  cuFFT: transforms
 //   factor.c, triangular.c  cuSOLVER and cuBLAS: Cholesky factors, triangular systems
+//   lapack.c   cuSOLVER: LU, QR, eigenvalues, singular values
 //   library.c  what they have in common: the library that is open, and the calls of a program
 //
 // A dot or convolution has our kernel as well: it is what the library is measured against, and what
 // runs where that does not do it. Where there is no kernel of ours a library does the step *alone*:
-// without it the host does. Around its call there may be a *helper*, a kernel of ours made from HLO
+// without it the host does. Around its call there may be *helpers*, kernels of ours made from HLO
 // text.
 #ifndef GPU_LIBRARY_H
 #define GPU_LIBRARY_H
@@ -33,17 +34,22 @@ typedef struct gpu_call_kind {
   void (*free)(gpu_program *, gpu_call *);    // what is kept for it
 } gpu_call_kind;
 
+enum { GPU_MOST_HELPERS = 6 };  // of a call
+
 // The first member of every sort of call; in the program's arena.
 struct gpu_call {
   const gpu_call_kind *kind;
   const emit_gpu_kernel *alone;  // the kernel that stands for its step, where it does that alone
   bool chosen;                   // and not our kernel
-  char text[64], note[200];      // in tables; in `dump schedule`
+  u32 nhelpers;
+  const emit_gpu_kernel *helper[GPU_MOST_HELPERS];
+  cuda_function *function[GPU_MOST_HELPERS];  // of each, when the program is on the device
+  char text[64], note[200];                   // in tables; in `dump schedule`
 };
 // Adds it to the program's, which frees it.
 void gpu_call_add(gpu_program *, gpu_call *);
-// Makes the kernel that stands for the step of an instruction: with a helper around, or NULL.
-void gpu_call_stands(gpu_program *, gpu_call *, const hlo_instr *, const emit_gpu_kernel *helper);
+// Makes the kernel that stands for the step of an instruction, when the call has its helpers.
+void gpu_call_stands(gpu_program *, gpu_call *, const hlo_instr *);
 
 // ---- libraries ----------------------------------------------------------------------------------
 // The first member of every sort of library; belongs to the device.
@@ -61,10 +67,11 @@ typedef struct gpu_library_kind {
 hs_status gpu_library_find(gpu_device *, gpu_library **at, const gpu_library_kind *, void *out);
 
 // ---- helpers ------------------------------------------------------------------------------------
-// A kernel for the fusion that is the root of a module, of which text is the source. E_UNSUPPORTED.
-hs_status gpu_helper_add(gpu_program *, hlo_ctx *, const char *text, const emit_gpu_kernel **out);
-// Launches it: on operands, results and the scratch block.
-hs_status gpu_helper_run(gpu_program *, const cpu_step *, u32 n, cuda_ptr *params);
+// The call's next one: a kernel for the fusion that is the root of a module, of which text is the
+// source. E_UNSUPPORTED.
+hs_status gpu_helper_add(gpu_program *, hlo_ctx *, const char *text, gpu_call *);
+// Launches the call's helper of that number: on operands, results and the scratch block.
+hs_status gpu_helper_run(gpu_program *, const gpu_call *, u32 number, u32 n, cuda_ptr *params);
 
 // ---- addresses of matrices ----------------------------------------------------------------------
 // Lists of them, as calls for several matrices take them from the device's memory.
@@ -81,12 +88,20 @@ void gpu_addresses_free(gpu_program *, gpu_addresses *);
 i64 gpu_aligned(i64 bytes);      // the next multiple of GPU_ALIGN
 u32 gpu_linear_type(hlo_dtype);  // 0 to 3: f32, f64, c64, c128
 
-// ---- factor.c, triangular.c ---------------------------------------------------------------------
+// ---- factor.c, triangular.c, lapack.c -----------------------------------------------------------
+typedef struct gpu_solver {
+  gpu_library l;
+  solver_api api;
+  solver_handle *handle;
+} gpu_solver;
+hs_status gpu_solver_find(gpu_device *, const gpu_solver **out);
 // As for fourier.c. An error says why the library does not do it.
 bool gpu_factor_is(const hlo_instr *);
 hs_status gpu_factor_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
 bool gpu_triangular_is(const hlo_instr *);
 hs_status gpu_triangular_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
+bool gpu_lapack_is(const hlo_instr *);
+hs_status gpu_lapack_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
 
 // ---- fourier.c ----------------------------------------------------------------------------------
 bool gpu_fourier_is(const hlo_instr *);  // a transform that cuFFT does

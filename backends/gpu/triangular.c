@@ -115,7 +115,7 @@ hs_status gpu_triangular_add(gpu_program *g, const hlo_instr *i, gpu_call **out,
   c->type = gpu_linear_type(c->p.type);
   *scratch = c->p.batch > 1 ? 2 * c->p.batch * (i64)sizeof(cuda_ptr) : 0;
   gpu_call_add(g, &c->call);
-  gpu_call_stands(g, &c->call, i, NULL);
+  gpu_call_stands(g, &c->call, i);
   (void)snprintf(c->call.text, sizeof c->call.text, "cuBLAS");
   (void)snprintf(c->call.note, sizeof c->call.note, "cuBLAS %s",
                  c->p.batch > 1 ? "trsmBatched" : "trsm");

@@ -166,6 +166,34 @@ static inline void linear_arguments(void) {
                               int) = cusolverDnCpotrfBatched;
   (void)one, (void)all, (void)room, (void)factor, (void)factors;
 }
+static inline void lapack_arguments(void) {
+  cusolverStatus_t (*lu)(cusolverDnHandle_t, int, int, float *, int, float *, int *, int *) =
+      cusolverDnSgetrf;
+  cusolverStatus_t (*qr)(cusolverDnHandle_t, int, int, double *, int, double *, double *, int,
+                         int *) = cusolverDnDgeqrf;
+  cusolverStatus_t (*q)(cusolverDnHandle_t, int, int, int, cuComplex *, int, const cuComplex *,
+                        cuComplex *, int, int *) = cusolverDnCungqr;
+  cusolverStatus_t (*by_q)(cusolverDnHandle_t, cublasSideMode_t, cublasOperation_t, int, int, int,
+                           const float *, int, const float *, float *, int, float *, int, int *) =
+      cusolverDnSormqr;
+  cusolverStatus_t (*by_q_room)(cusolverDnHandle_t, cublasSideMode_t, cublasOperation_t, int, int,
+                                int, const float *, int, const float *, const float *, int, int *) =
+      cusolverDnSormqr_bufferSize;
+  cusolverStatus_t (*eigen)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int,
+                            cuComplex *, int, float *, cuComplex *, int, int *) = cusolverDnCheevd;
+  cusolverStatus_t (*eigen_room)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int,
+                                 const double *, int, const double *, int *) =
+      cusolverDnDsyevd_bufferSize;
+  cusolverStatus_t (*svd)(cusolverDnHandle_t, signed char, signed char, int, int, cuComplex *, int,
+                          float *, cuComplex *, int, cuComplex *, int, cuComplex *, int, float *,
+                          int *) = cusolverDnCgesvd;
+  cusolverStatus_t (*svd_room)(cusolverDnHandle_t, int, int, int *) = cusolverDnSgesvd_bufferSize;
+  (void)lu, (void)qr, (void)q, (void)by_q, (void)by_q_room;
+  (void)eigen, (void)eigen_room, (void)svd, (void)svd_room;
+}
+_Static_assert((int)CUSOLVER_EIG_MODE_NOVECTOR == SOLVER_VALUES &&
+                   (int)CUSOLVER_EIG_MODE_VECTOR == SOLVER_VECTORS,
+               "what is asked of eigenproblems has other numbers");
 _Static_assert(CUSOLVER_VERSION >= SOLVER_OLDEST && CUSOLVER_VERSION < SOLVER_TOO_NEW,
                "the toolkit's version is one that is taken");
 

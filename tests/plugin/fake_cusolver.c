@@ -1,9 +1,11 @@
 // fake_cusolver.c — a cuSOLVER of our own for tests: factors matrices in the emulated device's
-// memory, and misbehaves on request.
+// memory, and misbehaves on request. Cholesky factors are its own; LU, QR, eigenvalues and singular
+// values are LAPACK's, where the program that loads it has that.
 //
 // It is as strict as the library's documentation allows it to be: handles, sizes, workspaces,
-// memory that was allocated. potrf leaves the other triangle alone, potrfBatched destroys it. What
-// breaks a rule answers INVALID_VALUE and says on stderr which. The work is done when the stream
+// memory that was allocated, no more columns than rows where it has no others. potrf leaves the
+// other triangle alone, potrfBatched destroys it; workspaces are overwritten. What breaks a rule
+// answers INVALID_VALUE and says on stderr which. The work is done when the stream
 // comes to it; a stream that is captured is refused, as nothing promises that it works.
 //
 // What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
@@ -157,3 +159,214 @@ FACTORS(S, 0)
 FACTORS(D, 1)
 FACTORS(C, 2)
 FACTORS(Z, 3)
+
+// ---- LU, QR, eigenvalues, singular values -------------------------------------------------------
+// LAPACKE's functions, by columns; of complex numbers they have other names for the same.
+#define LAPACK(t, orgqr, ormqr, syevd)                                                            \
+  extern int LAPACKE_##t##getrf(int, int, int, void *, int, int *) __attribute__((weak));         \
+  extern int LAPACKE_##t##geqrf(int, int, int, void *, int, void *) __attribute__((weak));        \
+  extern int LAPACKE_##t##orgqr(int, int, int, int, void *, int, const void *)                    \
+      __attribute__((weak));                                                                      \
+  extern int LAPACKE_##t##ormqr(int, char, char, int, int, int, const void *, int, const void *,  \
+                                void *, int) __attribute__((weak));                               \
+  extern int LAPACKE_##t##syevd(int, char, char, int, void *, int, void *) __attribute__((weak)); \
+  extern int LAPACKE_##t##gesvd(int, char, char, int, int, void *, int, void *, void *, int,      \
+                                void *, int, void *) __attribute__((weak));
+LAPACK(s, orgqr, ormqr, syevd)
+LAPACK(d, orgqr, ormqr, syevd)
+LAPACK(c, ungqr, unmqr, heevd)
+LAPACK(z, ungqr, unmqr, heevd)
+#define OF_TYPE(type, real, complex)  \
+  ((type) == 0   ? LAPACKE_s##real    \
+   : (type) == 1 ? LAPACKE_d##real    \
+   : (type) == 2 ? LAPACKE_c##complex \
+                 : LAPACKE_z##complex)
+
+typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD } sort;
+typedef struct job {
+  sort sort;
+  int type, m, n, k, leading;
+  cuda_ptr a, vector, work;
+  int elements;
+  cuda_ptr info;
+  char jobs[2], triangle;              // of eigenproblems and singular values
+  int side, op, x_leading, v_leading;  // by Q; of singular values: of U and V
+  cuda_ptr x, v;
+} job;
+
+enum { COLUMNS = 102 };
+
+static void *at(cuda_ptr p) { return (void *)(uintptr_t)p; }
+
+static int by_lapack(const job *j) {
+  void *a = at(j->a), *vector = at(j->vector);
+  char side = j->side == CUBLAS_LEFT ? 'L' : 'R', op = j->op == CUBLAS_PLAIN    ? 'N'
+                                                       : j->op == CUBLAS_TURNED ? 'T'
+                                                                                : 'C';
+  switch (j->sort) {
+  case LU: return OF_TYPE(j->type, getrf, getrf)(COLUMNS, j->m, j->n, a, j->leading, vector);
+  case QR: return OF_TYPE(j->type, geqrf, geqrf)(COLUMNS, j->m, j->n, a, j->leading, vector);
+  case Q: return OF_TYPE(j->type, orgqr, ungqr)(COLUMNS, j->m, j->n, j->k, a, j->leading, vector);
+  case BY_Q:
+    return OF_TYPE(j->type, ormqr, unmqr)(COLUMNS, side, op, j->m, j->n, j->k, a, j->leading,
+                                          vector, at(j->x), j->x_leading);
+  case EIGEN:
+    return OF_TYPE(j->type, syevd, heevd)(COLUMNS, j->jobs[0], j->triangle, j->n, a, j->leading,
+                                          vector);
+  default: break;
+  }
+  void *rest = calloc((size_t)j->n, sizeof(double));
+  int r =
+      OF_TYPE(j->type, gesvd, gesvd)(COLUMNS, j->jobs[0], j->jobs[1], j->m, j->n, a, j->leading,
+                                     vector, at(j->x), j->x_leading, at(j->v), j->v_leading, rest);
+  return free(rest), r;
+}
+
+static void run_job(void *arg) {
+  const job *j = arg;
+  memset(at(j->work), 0xa5, (size_t)(j->elements * size_of_number(j->type)));
+  *(i32 *)at(j->info) = by_lapack(j);
+}
+
+static i64 columns_bytes(const job *j, int leading, int columns) {
+  return (i64)leading * columns * size_of_number(j->type);
+}
+
+static bool is_job(char c) { return c == 'A' || c == 'S' || c == 'N'; }
+
+// What the documentation asks of sizes, and which memory is touched.
+static solver_result rules(const job *j) {
+  i64 real = j->type % 2 ? 8 : 4, least = j->m < j->n ? j->m : j->n;
+  RULE(j->m > 0 && j->n > 0 && j->k >= 0 && j->type < 4);
+  if (j->sort == BY_Q) {
+    int order = j->side == CUBLAS_LEFT ? j->m : j->n;
+    RULE(j->side == CUBLAS_LEFT || j->side == CUBLAS_RIGHT);
+    RULE(j->op == CUBLAS_PLAIN || j->op == (j->type < 2 ? CUBLAS_TURNED : CUBLAS_ADJOINT));
+    RULE(j->k <= order && j->leading >= order && j->x_leading >= j->m);
+    if (!j->work) return SOLVER_OK;
+    RULE(on_device(j->a, columns_bytes(j, j->leading, j->k), 4));
+    RULE(on_device(j->x, columns_bytes(j, j->x_leading, j->n), 4));
+    RULE(on_device(j->vector, j->k * size_of_number(j->type), 4));
+    return SOLVER_OK;
+  }
+  RULE(j->leading >= j->m);
+  if (j->sort == Q) RULE(j->n <= j->m && j->k <= j->n);
+  if (j->sort == EIGEN) RULE(j->triangle && j->jobs[0]);
+  if (j->sort == SVD) RULE(j->m >= j->n);
+  if (!j->work) return SOLVER_OK;
+  RULE(on_device(j->a, columns_bytes(j, j->leading, j->n), 4));
+  i64 vector = j->sort == LU ? 4 * least
+               : j->sort == EIGEN || j->sort == SVD
+                   ? real * least
+                   : (j->sort == Q ? j->k : least) * size_of_number(j->type);
+  RULE(on_device(j->vector, vector, 4));
+  if (j->sort != SVD) return SOLVER_OK;
+  RULE(is_job(j->jobs[0]) && is_job(j->jobs[1]));
+  if (j->jobs[0] != 'N')
+    RULE(j->x_leading >= j->m &&
+         on_device(j->x, columns_bytes(j, j->x_leading, j->jobs[0] == 'A' ? j->m : j->n), 4));
+  if (j->jobs[1] != 'N')
+    RULE(j->v_leading >= j->n && on_device(j->v, columns_bytes(j, j->v_leading, j->n), 4));
+  return SOLVER_OK;
+}
+
+static solver_result job_room(const solver_handle *h, job j, int *out) {
+  RULE(h && h->open);
+  *out = ROOM + j.n;
+  return rules(&j);
+}
+
+static solver_result job_start(const solver_handle *h, job j) {
+  RULE(h && h->open && h->stream && !is_captured(h->stream));
+  RULE(j.elements >= ROOM + j.n && on_device(j.work, j.elements * size_of_number(j.type), 16));
+  RULE(on_device(j.info, 4, 4));
+  if (rules(&j) != SOLVER_OK) return SOLVER_INVALID_VALUE;
+  if (is("failing")) return SOLVER_EXECUTION_FAILED;
+  if (!LAPACKE_sgesvd) return SOLVER_NOT_SUPPORTED;
+  job *own = calloc(1, sizeof *own);  // as long as the process
+  *own = j;
+  return enqueue(h->stream, run_job, own) ? SOLVER_OK : SOLVER_EXECUTION_FAILED;
+}
+
+static char triangle_letter(int t) { return t == CUBLAS_LOWER ? 'L' : t == CUBLAS_UPPER ? 'U' : 0; }
+static char vectors_letter(int v) {
+  return v == SOLVER_VECTORS ? 'V' : v == SOLVER_VALUES ? 'N' : 0;
+}
+
+// getrf is not told how large its workspace is
+#define JOBS(t, number_type, orgqr, ormqr, syevd)                                                  \
+  solver_result cusolverDn##t##getrf_bufferSize(solver_handle *h, int m, int n, cuda_ptr a,        \
+                                                int leading, int *elements) {                      \
+    return job_room(h, (job){LU, number_type, m, n, .a = a, .leading = leading}, elements);        \
+  }                                                                                                \
+  solver_result cusolverDn##t##getrf(solver_handle *h, int m, int n, cuda_ptr a, int leading,      \
+                                     cuda_ptr memory, cuda_ptr pivots, cuda_ptr info) {            \
+    return job_start(                                                                              \
+        h, (job){LU, number_type, m, n, 0, leading, a, pivots, memory, ROOM + n, .info = info});   \
+  }                                                                                                \
+  solver_result cusolverDn##t##geqrf_bufferSize(solver_handle *h, int m, int n, cuda_ptr a,        \
+                                                int leading, int *elements) {                      \
+    return job_room(h, (job){QR, number_type, m, n, .a = a, .leading = leading}, elements);        \
+  }                                                                                                \
+  solver_result cusolverDn##t##geqrf(solver_handle *h, int m, int n, cuda_ptr a, int leading,      \
+                                     cuda_ptr tau, cuda_ptr memory, int elements, cuda_ptr info) { \
+    return job_start(                                                                              \
+        h, (job){QR, number_type, m, n, 0, leading, a, tau, memory, elements, .info = info});      \
+  }                                                                                                \
+  solver_result cusolverDn##t##orgqr##_bufferSize(solver_handle *h, int m, int n, int k,           \
+                                                  cuda_ptr a, int leading, cuda_ptr tau,           \
+                                                  int *elements) {                                 \
+    return job_room(h, (job){Q, number_type, m, n, k, leading, a, .vector = tau}, elements);       \
+  }                                                                                                \
+  solver_result cusolverDn##t##orgqr(solver_handle *h, int m, int n, int k, cuda_ptr a,            \
+                                     int leading, cuda_ptr tau, cuda_ptr memory, int elements,     \
+                                     cuda_ptr info) {                                              \
+    return job_start(                                                                              \
+        h, (job){Q, number_type, m, n, k, leading, a, tau, memory, elements, .info = info});       \
+  }                                                                                                \
+  solver_result cusolverDn##t##ormqr##_bufferSize(                                                 \
+      solver_handle *h, int side, int op, int m, int n, int k, cuda_ptr a, int leading,            \
+      cuda_ptr tau, cuda_ptr x, int x_leading, int *elements) {                                    \
+    return job_room(h,                                                                             \
+                    (job){BY_Q, number_type, m, n, k, leading, a, tau, .x = x, .side = side,       \
+                          .op = op, .x_leading = x_leading},                                       \
+                    elements);                                                                     \
+  }                                                                                                \
+  solver_result cusolverDn##t##ormqr(                                                              \
+      solver_handle *h, int side, int op, int m, int n, int k, cuda_ptr a, int leading,            \
+      cuda_ptr tau, cuda_ptr x, int x_leading, cuda_ptr memory, int elements, cuda_ptr info) {     \
+    return job_start(h, (job){BY_Q, number_type, m, n, k, leading, a, tau, memory, elements, info, \
+                              .x = x, .side = side, .op = op, .x_leading = x_leading});            \
+  }                                                                                                \
+  solver_result cusolverDn##t##syevd##_bufferSize(solver_handle *h, int vectors, int triangle,     \
+                                                  int n, cuda_ptr a, int leading, cuda_ptr values, \
+                                                  int *elements) {                                 \
+    return job_room(h,                                                                             \
+                    (job){EIGEN, number_type, n, n, 0, leading, a, values,                         \
+                          .jobs = {vectors_letter(vectors)},                                       \
+                          .triangle = triangle_letter(triangle)},                                  \
+                    elements);                                                                     \
+  }                                                                                                \
+  solver_result cusolverDn##t##syevd(solver_handle *h, int vectors, int triangle, int n,           \
+                                     cuda_ptr a, int leading, cuda_ptr values, cuda_ptr memory,    \
+                                     int elements, cuda_ptr info) {                                \
+    return job_start(h, (job){EIGEN, number_type, n, n, 0, leading, a, values, memory, elements,   \
+                              info, .jobs = {vectors_letter(vectors)},                             \
+                              .triangle = triangle_letter(triangle)});                             \
+  }                                                                                                \
+  solver_result cusolverDn##t##gesvd_bufferSize(solver_handle *h, int m, int n, int *elements) {   \
+    return job_room(h, (job){SVD, number_type, m, n, .leading = m}, elements);                     \
+  }                                                                                                \
+  solver_result cusolverDn##t##gesvd(                                                              \
+      solver_handle *h, signed char u_job, signed char v_job, int m, int n, cuda_ptr a,            \
+      int leading, cuda_ptr s, cuda_ptr u, int u_leading, cuda_ptr v, int v_leading,               \
+      cuda_ptr memory, int elements, cuda_ptr rest, cuda_ptr info) {                               \
+    RULE(rest == 0 || on_device(rest, (n - 1) * 4, 4));                                            \
+    return job_start(h, (job){SVD, number_type, m, n, 0, leading, a, s, memory, elements, info,    \
+                              .jobs = {(char)u_job, (char)v_job}, .x = u, .x_leading = u_leading,  \
+                              .v = v, .v_leading = v_leading});                                    \
+  }
+JOBS(S, 0, orgqr, ormqr, syevd)
+JOBS(D, 1, orgqr, ormqr, syevd)
+JOBS(C, 2, ungqr, unmqr, heevd)
+JOBS(Z, 3, ungqr, unmqr, heevd)

@@ -119,8 +119,7 @@ static i64 batch_of(const hlo_shape *s) {
   return b;
 }
 
-// Whether the matrices lie by columns, one after the other.
-static bool by_columns(const hlo_shape *s) {
+bool cpu_by_columns(const hlo_shape *s) {
   i64 strides[HLO_MAX_RANK];
   cpu_strides(s, strides);
   const u32 r = s->rank;
@@ -135,8 +134,8 @@ static bool by_columns(const hlo_shape *s) {
 static void take_layouts(linalg *p, const hlo_shape *a, const hlo_shape *b,
                          const hlo_shape *result) {
   bool rows_a = hlo_shape_is_row_major(a), rows = hlo_shape_is_row_major(result);
-  if (rows ? !hlo_shape_is_row_major(b) : !by_columns(b) || !by_columns(result)) return;
-  if (!rows_a && !by_columns(a)) return;
+  if (rows ? !hlo_shape_is_row_major(b) : !cpu_by_columns(b) || !cpu_by_columns(result)) return;
+  if (!rows_a && !cpu_by_columns(a)) return;
   p->as_they_lie = true;
   p->a_columns = !rows_a;
   p->x_columns = !rows;
@@ -147,7 +146,7 @@ static void take_layouts(linalg *p, const hlo_shape *a, const hlo_shape *b,
 static void take_order(linalg *p, const hlo_shape *a, const hlo_shape *result) {
   take_layouts(p, a, a, result);
   bool rows_a = hlo_shape_is_row_major(a), rows = hlo_shape_is_row_major(result);
-  p->turns = !p->as_they_lie && (rows_a ? by_columns(result) : rows && by_columns(a));
+  p->turns = !p->as_they_lie && (rows_a ? cpu_by_columns(result) : rows && cpu_by_columns(a));
   if (p->turns) p->a_columns = p->x_columns = !rows;
 }
 

@@ -181,5 +181,7 @@ typedef struct cpu_linalg {
 } cpu_linalg;
 // What the instruction is; false: neither.
 bool cpu_linalg_of(const hlo_instr *, cpu_linalg *out);
+// Whether matrices lie by columns, one after the other.
+bool cpu_by_columns(const hlo_shape *);
 
 #endif

@@ -19,6 +19,9 @@ enum {
 #undef SOLVER_ERROR
 };
 
+// What is asked of an eigenproblem.
+enum { SOLVER_VALUES = 0, SOLVER_VECTORS = 1 };
+
 // The versions that are taken, as the library counts: from that of CUDA 11.4 to before the next
 // major version after that of CUDA 13.
 #define SOLVER_OLDEST 11200
