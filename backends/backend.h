@@ -103,6 +103,7 @@ typedef struct backend_run_options {
   double min_seconds, max_seconds;
   bool want_outputs;
   bool want_kernel_times;  // a recording of single kernels, made in runs of their own
+  bool want_counters;      // and what the device's counters say of each, in more runs (gpu)
   // cpu: the program's memory is given back first and taken anew, as a new process would get it:
   // on which pages its buffers lie is part of its speed
   bool fresh_memory;

@@ -159,6 +159,7 @@ void block_put_options(hs_buf *b, const backend_run_options *o) {
   wire_put_f64(b, o->min_seconds);
   wire_put_f64(b, o->max_seconds);
   wire_put_u32(b, o->want_kernel_times);
+  wire_put_u32(b, o->want_counters);
 }
 
 backend_run_options block_get_options(wire_reader *r) {
@@ -169,6 +170,7 @@ backend_run_options block_get_options(wire_reader *r) {
   o.min_seconds = wire_get_f64(r);
   o.max_seconds = wire_get_f64(r);
   o.want_kernel_times = wire_get_u32(r) != 0;
+  o.want_counters = wire_get_u32(r) != 0;
   return o;
 }
 
@@ -207,11 +209,14 @@ void block_put_timing(hs_buf *b, const backend_timing *t) {
   wire_put_f64(b, k->probe_ns);
   wire_put_f64(b, k->slowdown);
   wire_put_str(b, k->how);
+  wire_put_str(b, k->counted);
+  wire_put_u32(b, k->counters != NULL);
   wire_put_i64(b, (i64)k->dropped);
   wire_put(b, k->run_ms, k->nruns * sizeof *k->run_ms);
   wire_put(b, k->ms, (size_t)k->nruns * k->nkernels * sizeof *k->ms);
   wire_put(b, k->calls, k->nkernels * sizeof *k->calls);
   wire_put(b, k->events, k->nevents * sizeof *k->events);
+  if (k->counters) wire_put(b, k->counters, k->nkernels * sizeof *k->counters);
 }
 
 // n elements of `size` bytes; NULL, and the reader bad, when the message is shorter.
@@ -245,11 +250,15 @@ static prof_recording *get_recording(wire_reader *r, u32 nkernels) {
   k->slowdown = wire_get_f64(r);
   hs_str how = wire_get_str(r);
   memcpy(k->how, how.p, HS_MIN(how.n, sizeof k->how - 1));
+  hs_str counted = wire_get_str(r);
+  memcpy(k->counted, counted.p, HS_MIN(counted.n, sizeof k->counted - 1));
+  bool counters = wire_get_u32(r) != 0;
   k->dropped = (u64)wire_get_i64(r);
   k->run_ms = get_array(r, k->nruns, sizeof *k->run_ms);
   k->ms = get_array(r, (size_t)k->nruns * k->nkernels, sizeof *k->ms);
   k->calls = get_array(r, k->nkernels, sizeof *k->calls);
   k->events = get_array(r, k->nevents, sizeof *k->events);
+  if (counters) k->counters = get_array(r, k->nkernels, sizeof *k->counters);
   r->bad |= k->nkernels != nkernels;
   if (!r->bad) r->bad = !prof_recording_is_sound(k);
   return k;

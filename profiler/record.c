@@ -12,6 +12,7 @@ void prof_recording_free(prof_recording *r) {
   hs_free(r->ms);
   hs_free(r->calls);
   hs_free(r->events);
+  hs_free(r->counters);
   hs_free(r);
 }
 
@@ -68,6 +69,8 @@ static bool events_are_sound(const prof_recording *r) {
   return sound && !__builtin_add_overflow(r->dropped, (u64)r->nevents, &kept) && kept == counted;
 }
 
+static bool is_counted(double v, double most) { return isnan(v) || (v >= 0 && v <= most); }
+
 bool prof_recording_is_sound(const prof_recording *r) {
   if (!isfinite(r->probe_ns) || r->probe_ns < 0) return false;
   if (!isfinite(r->slowdown) || r->slowdown < 0) return false;
@@ -75,5 +78,11 @@ bool prof_recording_is_sound(const prof_recording *r) {
     if (!isfinite(r->run_ms[k]) || r->run_ms[k] < 0) return false;
   for (size_t k = 0; k < (size_t)r->nruns * r->nkernels; k++)
     if (!isfinite(r->ms[k]) || r->ms[k] < 0) return false;
+  for (u32 k = 0; r->counters && k < r->nkernels; k++) {
+    const prof_counters *c = &r->counters[k];
+    if (!is_counted(c->read_bytes, 1e18) || !is_counted(c->written_bytes, 1e18) ||
+        !is_counted(c->tensor, 1))
+      return false;
+  }
   return events_are_sound(r);
 }

@@ -16,6 +16,12 @@ typedef struct prof_event {
   u32 unused;
 } prof_event;
 
+// What the device's counters say of all executions of a kernel in one run; NAN: not counted.
+typedef struct prof_counters {
+  double read_bytes, written_bytes;  // of the device's memory, what caches answered apart
+  double tensor;                     // the part of its time that tensor cores work, 0 to 1
+} prof_counters;
+
 typedef struct prof_recording {
   u32 nkernels, nruns;
   double *run_ms;  // by run: all of it, probes included
@@ -28,6 +34,8 @@ typedef struct prof_recording {
   double slowdown;
   double probe_ns;  // what one probe adds to a run; half of it lies in the kernel's own time
   char how[240];    // which clock, and why not a better one; "": the host's, around the kernels
+  prof_counters *counters;  // by kernel; NULL: nobody asked, or the device does not say
+  char counted[480];        // how they were counted, or why not; "": nobody asked
 } prof_recording;
 void prof_recording_free(prof_recording *);  // NULL is fine; frees the struct too
 

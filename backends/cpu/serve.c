@@ -280,6 +280,8 @@ static hs_status run_program(run_request *x, const backend_run_options *o, const
   if (kind->power_end) kind->power_end(o->warmup + runs, &power);
   if (hs_ok(st) && o->want_kernel_times)
     st = kind->record(s, o->max_seconds / 2, timed_run, x, &kernels);
+  if (hs_ok(st) && o->want_counters && kernels && kind->count)
+    st = kind->count(s, timed_run, x, kernels);
   if (hs_ok(st)) {
     const backend_timing t = {.first_ms = first,
                               .transfer_ms = transfer,

@@ -41,6 +41,8 @@ struct served_kind {
   hs_status (*run)(served *, double *ms);  // once, by its own clock
   // Times of single kernels: runs `once` for about so many seconds. The recording is the caller's.
   hs_status (*record)(served *, double seconds, serve_once *once, void *arg, prof_recording **);
+  // What the device's counters say of them, or why they do not, into the recording; or NULL.
+  hs_status (*count)(served *, serve_once *once, void *arg, prof_recording *);
   // Reads the device's counters before the runs that are timed, and behind so many; or NULL, both.
   void (*power_begin)(const served *);
   void (*power_end)(u32 runs, backend_power *);

@@ -227,9 +227,9 @@ static hs_status run_step(gpu_program *g, cpu_step *s) {
   worker_doing = s->instr->name;
   if (s->kind == CPU_STEP_WHILE) return run_while(g, s);
   if (s->kind == CPU_STEP_COND) return run_conditional(g, s);
-  if (g->probes) HS_TRY(gpu_probe_begin(g, s->kernel_index));
+  if (gpu_is_probed(g)) HS_TRY(gpu_probe_begin(g, s->kernel_index));
   HS_TRY(gpu_step_run(g, s));
-  return g->probes ? gpu_probe_end(g) : HS_GOOD;
+  return gpu_is_probed(g) ? gpu_probe_end(g) : HS_GOOD;
 }
 
 // ---- recorded segments --------------------------------------------------------------------------
@@ -310,7 +310,7 @@ static hs_status record(gpu_program *g, gpu_segment *x, enqueue_fn *fn, void *ar
 
 static bool can_record(const gpu_program *g) {
   const cuda_driver *d = &g->dev->d;
-  return g->runs > 0 && !g->recording && !g->probes && d->capture_begin && d->capture_end &&
+  return g->runs > 0 && !g->recording && !gpu_is_probed(g) && d->capture_begin && d->capture_end &&
          d->graph_make && d->graph_launch && d->graph_free && d->graph_exec_free;
 }
 
@@ -404,7 +404,7 @@ hs_status gpu_exec_run(gpu_program *g) {
 hs_status gpu_exec_time(gpu_program *g, double *ms) {
   gpu_device *dev = g->dev;
   float between = 0;
-  if (g->probes) HS_TRY(gpu_probe_run(g));
+  if (gpu_is_probed(g)) HS_TRY(gpu_probe_run(g));
   GPU_TRY(dev, dev->d.event_record(g->from, dev->stream), "recording an event");
   if (g->lanes) HS_TRY(gpu_lanes_fork(g));
   HS_TRY(g->lanes ? gpu_lanes_run(g) : gpu_exec_run(g));

@@ -14,6 +14,7 @@
 //   collective.c  what happens between devices: by NCCL, or on the host
 //   lanes.c    programs for several devices
 //   record.c   times of single kernels
+//   counters.c what the device's counters say of them
 //   power.c    what runs take from the device, by NVML
 //   serve.c    the request handlers
 //
@@ -88,6 +89,7 @@ typedef struct gpu_segment {
 } gpu_segment;
 
 typedef struct gpu_probes gpu_probes;
+typedef struct gpu_counting gpu_counting;
 
 typedef struct gpu_program gpu_program;
 struct gpu_program {
@@ -132,6 +134,7 @@ struct gpu_program {
   char *why_host;          // what a driver lacks or refused; NULL: nothing
   u64 round_trips;         // of the host, for conditions and for what it computes, in the last run
   gpu_probes *probes;      // while kernels are timed
+  gpu_counting *counting;  // while they are counted; NULL: now they are not
   u64 launches;            // of kernels and copies on the device, in the last run
   u64 graph_launches;
 };
@@ -252,13 +255,24 @@ hs_status gpu_copy(gpu_program *, cuda_ptr to, cuda_ptr from, size_t n);  // on 
 hs_status gpu_launch(gpu_program *, const cpu_step *);
 
 // ---- record.c -----------------------------------------------------------------------------------
-// Called around every kernel of a run in which single kernels are timed: one of gpu_exec_time.
+// Called around every kernel of a run in which single kernels are timed or counted: one of
+// gpu_exec_time.
+static inline bool gpu_is_probed(const gpu_program *g) { return g->probes || g->counting; }
 hs_status gpu_probe_begin(gpu_program *, u32 kernel);
 hs_status gpu_probe_end(gpu_program *);
 hs_status gpu_probe_run(gpu_program *);  // called when such a run begins
 // Runs with probes for about so many seconds, three times at least. once: one run, its time in ms.
 hs_status gpu_record(gpu_program *, double seconds, serve_once *once, void *arg,
                      prof_recording **out);
+
+// ---- counters.c ---------------------------------------------------------------------------------
+// Runs as often as the device's counters need, and adds what they say to the recording, or why they
+// do not. An error is one of the runs'.
+hs_status gpu_count(gpu_program *, serve_once *once, void *arg, prof_recording *);
+// What gpu_probe_run, gpu_probe_begin and gpu_probe_end are in such a run.
+void gpu_counting_run(gpu_counting *);
+hs_status gpu_counting_begin(gpu_counting *, u32 kernel);
+hs_status gpu_counting_end(gpu_counting *);
 
 // ---- power.c ------------------------------------------------------------------------------------
 // Around runs that are timed: reads the device's counters. Without NVML *out says nothing; nor of a

@@ -1,5 +1,5 @@
-// lapack.c — LU and QR factors, eigenvalues and singular values by cuSOLVER: LAPACK's calls of JAX,
-// and XLA's own two of QR. See library.h.
+// lapack.c — LU and QR factors, eigenvalues and singular values by cuSOLVER: LAPACK's calls of
+// JAX, and XLA's own two of QR. See library.h.
 //
 // A call is a row of `routines`: what its operands and results have to be, what workspace cuSOLVER
 // wants, how it is called for one matrix. Matrices of a batch are done one after the other. What

@@ -3,7 +3,7 @@
 //
 // Steps are launched one by one in these runs, not as recorded sequences. CUPTI's records give each
 // kernel's own time, as the device stamps it; the steps are told apart by a number pushed around
-// them (cuda/cupti.h). An event is a stamp that the device writes when it comes to it: the time
+// them (cupti/cupti.h). An event is a stamp that the device writes when it comes to it: the time
 // between two of them is the kernel's and the stamps' own, which is measured with nothing between
 // and subtracted (probe_ns: of the two stamps of a kernel half lies inside of its time).
 //
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/gpu/cuda/cupti.h"
+#include "backends/gpu/cupti/cupti.h"
 
 #if HAVE_LLVM
 
@@ -153,6 +153,7 @@ static hs_status collect_records(gpu_program *g) {
 
 hs_status gpu_probe_begin(gpu_program *g, u32 kernel) {
   gpu_probes *x = g->probes;
+  if (g->counting) return gpu_counting_begin(g->counting, kernel);
   if (!x->trace) return begin_event(g, kernel);
   if (x->executions.n == MOST_STEPS) {
     x->unnumbered++;
@@ -165,6 +166,7 @@ hs_status gpu_probe_begin(gpu_program *g, u32 kernel) {
 
 hs_status gpu_probe_end(gpu_program *g) {
   gpu_probes *x = g->probes;
+  if (g->counting) return gpu_counting_end(g->counting);
   if (!x->trace) return end_event(g);
   if (x->unnumbered) return HS_GOOD;
   execution *e = &x->executions.v[x->executions.n - 1];
@@ -174,6 +176,7 @@ hs_status gpu_probe_end(gpu_program *g) {
 
 hs_status gpu_probe_run(gpu_program *g) {
   gpu_probes *x = g->probes;
+  if (g->counting) return gpu_counting_run(g->counting), HS_GOOD;
   if (!x->trace) return HS_GOOD;
   x->executions.n = 0;
   x->unnumbered = 0;

@@ -93,6 +93,10 @@ static hs_status record(served *s, double seconds, serve_once *once, void *arg,
   return gpu_record(s->own, seconds, once, arg, out);
 }
 
+static hs_status count(served *s, serve_once *once, void *arg, prof_recording *r) {
+  return gpu_count(s->own, once, arg, r);
+}
+
 static i64 mapped_bytes(const served *s) {
   const gpu_program *g = s->own;
   return (i64)(g->memory_bytes * g->ndevices);
@@ -139,6 +143,7 @@ hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
       .power_begin = power_begin,
       .power_end = gpu_power_end,
       .record = record,
+      .count = count,
       .mapped_bytes = mapped_bytes,
       .dump = dump,
   };

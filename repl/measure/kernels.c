@@ -60,7 +60,8 @@ static hs_status record(repl_cmd *c, kernel_run *p) {
                                  .max_runs = 10000,
                                  .min_seconds = seconds / 2,
                                  .max_seconds = seconds / 2,
-                                 .want_kernel_times = true};
+                                 .want_kernel_times = true,
+                                 .want_counters = repl_flag(c, "--counters") != NULL};
   HS_TRY(x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &p->result));
   if (!program->nkernels) {
     kernels_free(p);
@@ -124,6 +125,17 @@ static kernel_row *row_of(kernel_row *rows, u32 *n, const char *key, bool own) {
   return &rows[(*n)++];
 }
 
+// The part of tensor cores: of the time of all, by how long each takes. `tensor` is ms here.
+static void add_counters(kernel_row *r, const prof_recording *rec, u32 k) {
+  static const prof_counters none = {(double)NAN, (double)NAN, (double)NAN};
+  const prof_counters *c = rec->counters ? &rec->counters[k] : &none;
+  if (!rec->calls[k]) return;
+  r->counted.read_bytes += c->read_bytes;
+  r->counted.written_bytes += c->written_bytes;
+  r->counted.tensor += c->tensor * prof_recorded_kernel(rec, k).median;
+  r->counted_ms += prof_recorded_kernel(rec, k).median;
+}
+
 static void add_kernel(const repl_cmd *c, kernel_row *r, const kernel_run *p, u32 k) {
   const prof_recording *rec = p->rec;
   const backend_kernel *q = &p->kernels[k];
@@ -140,6 +152,7 @@ static void add_kernel(const repl_cmd *c, kernel_row *r, const kernel_run *p, u3
   r->launch_ms += 1e3 * calls * e->launch_s;
   r->network_ms += 1e3 * calls * e->network_s;
   r->roof_ms += 1e3 * calls * HS_MAX(e->memory_s, e->compute_s);
+  add_counters(r, rec, k);
   for (u32 t = 0; t < rec->nruns; t++)
     r->ms[t] += fmax(rec->ms[(size_t)t * rec->nkernels + k] - probes, 0);
 }
@@ -153,7 +166,10 @@ kernel_row *kernels_rows(repl_cmd *c, const kernel_run *p, const char *by, u32 *
     if (!r->ms) r->ms = HS_NEW_ARRAY(c->scratch, double, rec->nruns);
     add_kernel(c, r, p, k);
   }
-  for (u32 k = 0; k < *n; k++) rows[k].t = prof_summarize(rows[k].ms, rec->nruns);
+  for (u32 k = 0; k < *n; k++) {
+    rows[k].t = prof_summarize(rows[k].ms, rec->nruns);
+    rows[k].counted.tensor /= rows[k].counted_ms;  // of nothing: NAN
+  }
   qsort(rows, *n, sizeof *rows, slower_first);
   return rows;
 }

@@ -48,8 +48,10 @@ typedef struct kernel_row {
   // By the estimator: all of it, and its parts. roof: the longer of memory and computation of each
   // kernel, which is the least time that the device allows (Williams et al., 2009).
   double estimated_ms, memory_ms, compute_ms, launch_ms, network_ms, roof_ms;
-  double *ms;    // by run
-  prof_stats t;  // of ms
+  double *ms;             // by run
+  prof_stats t;           // of ms
+  prof_counters counted;  // by the device, where it was asked; NAN: not known
+  double counted_ms;      // of the kernels that were executed, the sum of their medians
 } kernel_row;
 
 // by: kernel, opcode, scope, source or pass. Sorted by time, the longest first; lives in the

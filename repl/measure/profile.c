@@ -37,6 +37,34 @@ static void json_row(repl_json *list, const char *by, const kernel_row *r, doubl
   repl_json_num(j, "roof_ms", r->roof_ms);
   repl_json_str(j, "bound", kernel_bound(r));
   repl_json_num(j, "estimated_ms", r->estimated_ms);
+  repl_json_num(j, "read_bytes", r->counted.read_bytes);
+  repl_json_num(j, "written_bytes", r->counted.written_bytes);
+  repl_json_num(j, "tensor_share", r->counted.tensor);
+}
+
+// What the device counted; a dash for what it did not.
+static void say_counted(repl_cmd *c, const kernel_row *r) {
+  const prof_counters *q = &r->counted;
+  double both = q->read_bytes + q->written_bytes, ms = r->t.median;
+  char read[32] = "-", written[32] = "-", rate[32] = "-", of[32] = "-", tensor[32] = "-";
+  if (!isnan(q->read_bytes)) repl_bytes(read, q->read_bytes);
+  if (!isnan(q->written_bytes)) repl_bytes(written, q->written_bytes);
+  if (!isnan(both) && ms > 0) snprintf(rate, sizeof rate, "%.2f", both / ms * 1e-6);
+  if (!isnan(both) && r->bytes > 0) snprintf(of, sizeof of, "%.2f", both / r->bytes);
+  if (!isnan(q->tensor)) snprintf(tensor, sizeof tensor, "%.1f%%", 100 * q->tensor);
+  repl_say(c->out, "%-28.28s %12s %12s %9s %10s %8s\n", r->key, read, written, rate, of, tensor);
+}
+
+static void say_counters(repl_cmd *c, const char *by, const kernel_run *p, const kernel_row *rows,
+                         u32 n) {
+  const prof_recording *rec = p->rec;
+  if (rec->counters) {
+    repl_say(c->out, "%-28s %12s %12s %9s %10s %8s\n", by, "memory read", "written", "GB/s",
+             "of shapes'", "tensor");
+    for (u32 k = 0; k < n; k++) say_counted(c, &rows[k]);
+  }
+  if (rec->counted[0]) repl_say(c->out, "%s\n", rec->counted);
+  else repl_say(c->out, "not counted: backend gpu reads counters, %s does not\n", p->where);
 }
 
 // Kernels that were measured alone are no parts of a run: their sum stands beside one.
@@ -124,6 +152,7 @@ static void say_sum(repl_cmd *c, const kernel_run *p, const kernel_row *rows, u3
                ? "; `calibrate` measures this machine"
                : "");
   repl_json_num(c->doc, "measured_ms", kernels);
+  repl_json_str(c->doc, "counted", rec->counted[0] ? rec->counted : NULL);
   bool probes = !p->file && !p->isolated;
   repl_json_num(c->doc, "between_ms", p->isolated ? NAN : between);
   repl_json_num(c->doc, "tails_ms", p->isolated ? NAN : tails);
@@ -179,6 +208,7 @@ hs_status cmd_profile(repl_cmd *c) {
     json_row(list, by, &rows[k], whole);
   }
   if (n > shown) repl_say(c->out, "(%u more; -n=%u shows all)\n", n - shown, n);
+  if (repl_flag(c, "--counters")) say_counters(c, by, &p, rows, HS_MIN(n, shown));
   say_sum(c, &p, rows, n);
   kernels_free(&p);
   return HS_GOOD;

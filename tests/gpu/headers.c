@@ -378,3 +378,34 @@ _Static_assert(sizeof(nvmlReturn_t) == sizeof(ml_result) &&
                    sizeof(nvmlDevice_t) == sizeof(ml_device *),
                "enumerations are ints, devices are pointers");
 #endif
+
+// ---- CUPTI's counters ---------------------------------------------------------------------------
+#if __has_include(<cupti_range_profiler.h>) && __has_include(<cupti_profiler_host.h>)
+#include <cupti_target.h>
+#include <cupti_profiler_host.h>
+#include <cupti_range_profiler.h>
+
+#include "backends/gpu/cupti/counters.h"
+
+// Sizes up to the last member, and where some in the middle lie.
+#define COUNTERS_FN(field, symbol, args, last, theirs)                                     \
+  _Static_assert(offsetof(args, last) + sizeof(((args *)0)->last) == theirs##_STRUCT_SIZE, \
+                 #theirs " has another size");                                             \
+  static inline CUptiResult call_##field(theirs *p) { return symbol(p); }
+#include "backends/gpu/cupti/counters.def"
+#undef COUNTERS_FN
+#define SAME_FIELD(ours, member, type, theirs) \
+  _Static_assert(offsetof(ours, member) == offsetof(type, theirs), #type " is laid out otherwise");
+SAME_FIELD(counters_host, chip, CUpti_Profiler_Host_Initialize_Params, pChipName)
+SAME_FIELD(counters_evaluate, range, CUpti_Profiler_Host_EvaluateToGpuValues_Params, rangeIndex)
+SAME_FIELD(counters_data_size, nodes, CUpti_RangeProfiler_GetCounterDataSize_Params,
+           maxNumRangeTreeNodes)
+SAME_FIELD(counters_set, range, CUpti_RangeProfiler_SetConfig_Params, range)
+SAME_FIELD(counters_set, levels, CUpti_RangeProfiler_SetConfig_Params, numNestingLevels)
+SAME_FIELD(counters_set, pass, CUpti_RangeProfiler_SetConfig_Params, passIndex)
+SAME_FIELD(counters_stop, level, CUpti_RangeProfiler_Stop_Params, targetNestingLevel)
+_Static_assert((int)CUPTI_PROFILER_TYPE_RANGE_PROFILER == COUNTERS_BY_RANGE &&
+                   (int)CUPTI_UserRange == COUNTERS_OUR_RANGES &&
+                   (int)CUPTI_UserReplay == COUNTERS_OUR_REPLAY,
+               "CUPTI has other numbers");
+#endif

@@ -58,7 +58,9 @@ const char *plugin_fake_cuda(const char *mode) {
   return as_mode("libfake_cuda", mode, "missing", "cuLaunchKernel");
 }
 const char *plugin_fake_cupti(const char *mode) {
-  return as_mode("libfake_cupti", mode, "short", "cuptiActivityFlushAll");
+  bool older = strcmp(mode, "older") == 0;  // before it had counters
+  return as_mode("libfake_cupti", mode, older ? "older" : "short",
+                 older ? "cuptiRangeProfilerStart" : "cuptiActivityFlushAll");
 }
 const char *plugin_fake_nvml(const char *mode) {
   bool old = strcmp(mode, "old") == 0;  // before it had the name of now

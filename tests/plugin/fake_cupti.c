@@ -9,9 +9,20 @@
 //   busy    another profiler is there
 //   denied  this user may not have records
 //   short   has no cuptiActivityFlushAll (the test renames it in its copy)
+//   older   has no cuptiRangeProfilerStart (likewise)
+//   uncounted  this user may not have counters
+//   fewer   its chip does not count what tensor cores do
+//   full    has room for two ranges
+//
+// Its counters: a kernel reads four bytes and writes two for each of its threads, and a quarter of
+// its time is tensor cores'. Each of them takes a pass of its own. Structures of another size,
+// names that it does not know, and calls out of order are refused, and it says on stderr which.
+#include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "backends/gpu/cupti/counters.h"
 #include "backends/gpu/emu/api.h"
 #include "tests/plugin/fake_mode.h"
 
@@ -23,7 +34,8 @@ enum {
   QUEUE_EMPTY = 18,
   INVALID_KIND = 21,
   DENIED = 35,
-  BUSY = 39
+  BUSY = 39,
+  NO_SUCH_METRIC = 17
 };
 enum { CUSTOM = 3, DEEPEST = 16 };
 
@@ -118,6 +130,42 @@ static void put(const void *record, size_t n) {
   fake.records++;
 }
 
+// ---- ranges -------------------------------------------------------------------------------------
+enum { MOST_METRICS = 8, MOST_CALLS = 1 << 16, NAME = 24, NONE = -1 };
+typedef struct counted {
+  char name[NAME];
+  double value[COUNTERS_METRICS];
+} counted;
+typedef struct image {
+  u64 magic;
+  size_t bytes, room, used;
+  u8 have[COUNTERS_METRICS];  // passes
+  counted range[];
+} image;
+#define MAGIC 0x6b6e617266616bULL
+
+static struct {
+  bool enabled, set, in_pass, open;
+  image *data;
+  int metric[MOST_METRICS];  // of each pass
+  size_t passes, pass, next, room, dropped;
+  i32 range_of[MOST_CALLS];  // by correlation; NONE
+} ranges;
+
+static void count_kernel(const emu_work *w) {
+  i32 at = ranges.range_of[w->correlation % MOST_CALLS];
+  if (!ranges.in_pass || at == NONE) return;
+  double threads = 1, ns = (double)(w->end_ns - w->begin_ns);
+  for (int k = 0; k < 3; k++) threads *= (double)w->grid[k] * w->block[k];
+  double *v = ranges.data->range[at].value;
+  switch (ranges.metric[ranges.pass]) {
+  case COUNTERS_READ: v[COUNTERS_READ] += 4 * threads; break;
+  case COUNTERS_WRITTEN: v[COUNTERS_WRITTEN] += 2 * threads; break;
+  case COUNTERS_TENSOR: v[COUNTERS_TENSOR] = 25; break;
+  default: v[COUNTERS_TIME] += ns + 1; break;
+  }
+}
+
 // ---- what the driver does -----------------------------------------------------------------------
 static void end_graph(void) {
   if (fake.graph.kind) put(&fake.graph, sizeof fake.graph);
@@ -127,6 +175,8 @@ static void end_graph(void) {
 static void asked(u32 correlation) {
   (void)pthread_mutex_lock(&fake.lock);
   end_graph();
+  ranges.range_of[correlation % MOST_CALLS] =
+      ranges.in_pass && ranges.open && ranges.next <= ranges.room ? (i32)ranges.next - 1 : NONE;
   external_record r = {.kind = EXTERNAL, .external_kind = CUSTOM, .correlation = correlation};
   if (depth && fake.enabled[EXTERNAL]) {
     r.id = external[depth - 1];
@@ -147,6 +197,7 @@ static bool part_of_graph(const emu_work *w) {
 
 static void did(const emu_work *w) {
   (void)pthread_mutex_lock(&fake.lock);
+  if (w->kind == EMU_WORK_KERNEL) count_kernel(w);
   if (part_of_graph(w)) {
   } else if (w->kind == EMU_WORK_KERNEL && fake.enabled[KERNEL]) {
     kernel_record r = {
@@ -256,5 +307,239 @@ int cuptiActivityPopExternalCorrelationId(int kind, u64 *id) {
   if (kind != CUSTOM) return INVALID;
   if (depth == 0) return QUEUE_EMPTY;
   *id = external[--depth];
+  return OK;
+}
+
+// ---- counters -----------------------------------------------------------------------------------
+#define COUNTERS_FN(field, symbol, args, last, theirs) EXPORT int symbol(args *);
+#include "backends/gpu/cupti/counters.def"
+#undef COUNTERS_FN
+enum {
+#define COUNTERS_FN(field, symbol, args, last, theirs) \
+  BYTES_##field = offsetof(args, last) + sizeof(((args *)0)->last),
+#include "backends/gpu/cupti/counters.def"
+#undef COUNTERS_FN
+};
+#define RULE(x) \
+  if (!(x)) return (void)fprintf(stderr, "fake_cupti: %s\n", #x), INVALID
+#define SIZED(field) RULE(p && p->bytes_of == BYTES_##field && !p->unused)
+
+static const char *const metrics[] = {
+#define METRIC(NAME, name) name,
+#include "backends/gpu/cupti/metrics.def"
+#undef METRIC
+};
+
+typedef struct host {
+  u64 magic;
+  int metric[MOST_METRICS];
+  size_t n;
+} host;
+
+static int metric_of(const char *name) {
+  int k = 0;
+  while (k < COUNTERS_METRICS && strcmp(metrics[k], name) != 0) k++;
+  return k == COUNTERS_METRICS || (is("fewer") && k == COUNTERS_TENSOR) ? NONE : k;
+}
+
+int cuptiProfilerInitialize(counters_any *p) {
+  SIZED(start_up);
+  return OK;
+}
+
+int cuptiDeviceGetChipName(counters_chip *p) {
+  SIZED(chip);
+  RULE(p->device == 0);
+  p->name = "GH100";
+  return OK;
+}
+
+int cuptiProfilerGetCounterAvailability(counters_available *p) {
+  SIZED(available);
+  RULE(p->context && !ranges.enabled);
+  if (is("uncounted")) return DENIED;
+  if (p->image) RULE(p->bytes == 8);
+  p->bytes = 8;
+  if (p->image) memset(p->image, 0x5a, p->bytes);
+  return OK;
+}
+
+int cuptiProfilerHostInitialize(counters_host *p) {
+  SIZED(host_new);
+  RULE(p->kind == COUNTERS_BY_RANGE && p->chip && strcmp(p->chip, "GH100") == 0);
+  RULE(p->available && p->available[0] == 0x5a);
+  host *h = calloc(1, sizeof *h);
+  h->magic = MAGIC;
+  p->host = h;
+  return OK;
+}
+
+int cuptiProfilerHostDeinitialize(counters_host_end *p) {
+  SIZED(host_free);
+  host *h = p->host;
+  RULE(h && h->magic == MAGIC);
+  h->magic = 0;
+  return free(h), OK;
+}
+
+int cuptiProfilerHostConfigAddMetrics(counters_add *p) {
+  SIZED(add);
+  host *h = p->host;
+  RULE(h && h->magic == MAGIC && h->n + p->n <= MOST_METRICS);
+  for (size_t k = 0; k < p->n; k++) {
+    int m = metric_of(p->names[k]);
+    if (m == NONE) return NO_SUCH_METRIC;
+    h->metric[h->n++] = m;
+  }
+  return OK;
+}
+
+int cuptiProfilerHostGetConfigImageSize(counters_config_size *p) {
+  SIZED(config_size);
+  RULE(p->host);
+  p->bytes = sizeof(host);
+  return OK;
+}
+
+int cuptiProfilerHostGetConfigImage(counters_config *p) {
+  SIZED(config);
+  RULE(p->host && p->image && p->bytes == sizeof(host));
+  memcpy(p->image, p->host, sizeof(host));
+  return OK;
+}
+
+int cuptiProfilerHostGetNumOfPasses(counters_passes *p) {
+  SIZED(passes);
+  RULE(p->image && p->bytes == sizeof(host));
+  p->passes = ((const host *)(const void *)p->image)->n;
+  return OK;
+}
+
+int cuptiRangeProfilerEnable(counters_enable *p) {
+  SIZED(enable);
+  RULE(p->context && !ranges.enabled);
+  ranges.enabled = true;
+  ranges.set = ranges.in_pass = ranges.open = false;
+  ranges.data = NULL;
+  p->profiler = &ranges;
+  emu_api_observe(&(emu_observer){asked, did});
+  return OK;
+}
+
+int cuptiRangeProfilerDisable(counters_of *p) {
+  SIZED(disable);
+  RULE(p->profiler == &ranges && ranges.enabled && !ranges.in_pass);
+  ranges.enabled = false;
+  return OK;
+}
+
+int cuptiRangeProfilerGetCounterDataSize(counters_data_size *p) {
+  SIZED(data_size);
+  RULE(p->profiler == &ranges && ranges.enabled && p->n && p->ranges && p->nodes >= p->ranges);
+  for (size_t k = 0; k < p->n; k++) RULE(metric_of(p->names[k]) != NONE);
+  p->bytes = sizeof(image) + p->ranges * sizeof(counted);
+  return OK;
+}
+
+int cuptiRangeProfilerCounterDataImageInitialize(counters_data *p) {
+  SIZED(data_new);
+  RULE(p->profiler == &ranges && p->image && p->bytes > sizeof(image));
+  image *d = (image *)(void *)p->image;
+  memset(d, 0, p->bytes);
+  *d = (image){.magic = MAGIC, .bytes = p->bytes, .room = (p->bytes - sizeof *d) / sizeof(counted)};
+  return OK;
+}
+
+int cuptiRangeProfilerSetConfig(counters_set *p) {
+  SIZED(set);
+  RULE(p->profiler == &ranges && ranges.enabled && !ranges.in_pass);
+  RULE(p->config && p->config_bytes == sizeof(host) && p->data);
+  image *d = (image *)(void *)p->data;
+  RULE(d->magic == MAGIC && d->bytes == p->data_bytes && p->ranges <= d->room);
+  RULE(p->range == COUNTERS_OUR_RANGES && p->replay == COUNTERS_OUR_REPLAY);
+  RULE(p->levels == 1 && p->least_level == 1 && p->pass == 0);
+  const host *h = (const host *)(const void *)p->config;
+  RULE(h->magic == MAGIC && h->n > 0);
+  ranges.passes = h->n;
+  memcpy(ranges.metric, h->metric, sizeof h->metric);
+  ranges.room = is("full") ? 2 : p->ranges;
+  ranges.data = d;
+  ranges.pass = ranges.dropped = 0;
+  ranges.set = true;
+  return OK;
+}
+
+int cuptiRangeProfilerStart(counters_of *p) {
+  SIZED(start);
+  RULE(p->profiler == &ranges && ranges.set && !ranges.in_pass && ranges.pass < ranges.passes);
+  ranges.in_pass = true;
+  ranges.next = 0;
+  return OK;
+}
+
+int cuptiRangeProfilerStop(counters_stop *p) {
+  SIZED(stop);
+  RULE(p->profiler == &ranges && ranges.in_pass && !ranges.open);
+  ranges.in_pass = false;
+  ranges.data->have[ranges.metric[ranges.pass]] = 1;
+  p->pass = ++ranges.pass;
+  p->level = 1;
+  p->all = ranges.pass == ranges.passes;
+  return OK;
+}
+
+int cuptiRangeProfilerPushRange(counters_push *p) {
+  SIZED(push);
+  RULE(p->profiler == &ranges && ranges.in_pass && !ranges.open);
+  RULE(p->name && strlen(p->name) < NAME);
+  ranges.open = true;
+  size_t at = ranges.next++;
+  if (at >= ranges.room) return ranges.dropped++, OK;
+  counted *r = &ranges.data->range[at];
+  if (ranges.pass) RULE(strcmp(r->name, p->name) == 0);  // the same work again
+  strcpy(r->name, p->name);
+  if (ranges.data->used <= at) ranges.data->used = at + 1;
+  return OK;
+}
+
+int cuptiRangeProfilerPopRange(counters_of *p) {
+  SIZED(pop);
+  RULE(p->profiler == &ranges && ranges.in_pass && ranges.open);
+  ranges.open = false;
+  return OK;
+}
+
+int cuptiRangeProfilerDecodeData(counters_decode *p) {
+  SIZED(decode);
+  RULE(p->profiler == &ranges && ranges.set && !ranges.in_pass && ranges.pass == ranges.passes);
+  p->dropped = ranges.dropped;
+  return OK;
+}
+
+int cuptiRangeProfilerGetCounterDataInfo(counters_ranges *p) {
+  SIZED(ranges);
+  const image *d = (const image *)(const void *)p->data;
+  RULE(d && d->magic == MAGIC && d->bytes == p->bytes);
+  p->n = d->used;
+  return OK;
+}
+
+int cuptiRangeProfilerCounterDataGetRangeInfo(counters_range *p) {
+  SIZED(range);
+  const image *d = (const image *)(const void *)p->data;
+  RULE(d && d->magic == MAGIC && d->bytes == p->bytes && p->range < d->used && p->delimiter);
+  p->name = d->range[p->range].name;
+  return OK;
+}
+
+int cuptiProfilerHostEvaluateToGpuValues(counters_evaluate *p) {
+  SIZED(evaluate);
+  const image *d = (const image *)(const void *)p->data;
+  RULE(p->host && d && d->magic == MAGIC && d->bytes == p->bytes && p->range < d->used);
+  for (size_t k = 0; k < p->n; k++) {
+    int m = metric_of(p->names[k]);
+    if (m == NONE) return NO_SUCH_METRIC;
+    p->values[k] = d->have[m] ? d->range[p->range].value[m] : (double)NAN;
+  }
   return OK;
 }

@@ -174,6 +174,7 @@ typedef struct answer {
   double samples[2], run_ms[2], ms[4];
   u64 calls[2];
   prof_event events[3];
+  prof_counters counters[2];
   prof_recording recording;
   backend_timing t;
 } answer;
@@ -183,7 +184,8 @@ static void make_answer(answer *a) {
                 .run_ms = {1, 1},
                 .ms = {0.1, 0.2, 0.1, 0.2},
                 .calls = {1, 2},
-                .events = {{10, 100, 0, 0}, {110, 50, 1, 0}, {200, 50, 1, 0}}};
+                .events = {{10, 100, 0, 0}, {110, 50, 1, 0}, {200, 50, 1, 0}},
+                .counters = {{4096, 0, 0.5}, {NAN, NAN, NAN}}};
   a->recording = (prof_recording){.nkernels = 2,
                                   .nruns = 2,
                                   .run_ms = a->run_ms,
@@ -191,7 +193,9 @@ static void make_answer(answer *a) {
                                   .calls = a->calls,
                                   .nevents = 3,
                                   .events = a->events,
-                                  .probe_ns = 20};
+                                  .probe_ns = 20,
+                                  .counters = a->counters,
+                                  .counted = "in 3 runs"};
   a->t = (backend_timing){.first_ms = 1,
                           .runs = 2,
                           .samples_ms = a->samples,
@@ -231,6 +235,8 @@ static void timing_crosses_whole(void **st) {
   assert_true(t->power.mhz == 1410 && strcmp(t->power.slowed, "power cap") == 0);
   assert_true(t->samples_ms[0] == 0.5 && t->samples_ms[1] == 0.25);
   assert_memory_equal(t->kernels->events, a.events, sizeof a.events);
+  assert_memory_equal(t->kernels->counters, a.counters, sizeof a.counters);
+  assert_string_equal(t->kernels->counted, "in 3 runs");
   backend_result_free(&r);
 }
 
@@ -267,6 +273,9 @@ static void impossible_timings_are_refused(void **st) {
   REFUSED(a.recording.dropped = 1);      // one that was not counted
   REFUSED(a.calls[0] = UINT64_MAX);      // a sum around the end of numbers
   REFUSED(a.recording.dropped = (u64)-3);
+  REFUSED(a.counters[0].read_bytes = -1);
+  REFUSED(a.counters[1].written_bytes = INFINITY);
+  REFUSED(a.counters[0].tensor = 1.5);
 }
 
 int main(int argc, char **argv) {

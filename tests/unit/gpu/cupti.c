@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backends/gpu/cuda/cupti.h"
+#include "backends/gpu/cupti/cupti.h"
 #include "tests/unit/modules.h"
 
 // ---- the library: gives the file's records, once ------------------------------------------------

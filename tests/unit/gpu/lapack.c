@@ -1,7 +1,7 @@
-// lapack.c — LU, QR, eigenvalues and singular values by cuSOLVER, through a library and a driver of
-// our own: all types, tall, wide and square matrices by rows and by columns, alone and in batches,
-// what may be asked for, and a library that refuses or fails. What is unique is compared with the
-// evaluator's; of vectors whose signs are free, what they make together is.
+// lapack.c — LU, QR, eigenvalues and singular values by cuSOLVER, through a library and a driver
+// of our own: all types, tall, wide and square matrices by rows and by columns, alone and in
+// batches, what may be asked for, and a library that refuses or fails. What is unique is compared
+// with the evaluator's; of vectors whose signs are free, what they make together is.
 #include "backends/gpu/library.h"
 #include "tests/unit/gpu/library.h"
 
@@ -34,8 +34,8 @@ static void stays(char *text, const char *mode, const char *said) {
 }
 
 // A module of an entry computation, in which T[..] is of the type, R[..] of its real part; M and N
-// are the sizes, K the lesser of them, B the batch; $ is the layout, by columns or by rows; in names
-// of LAPACK's @ is the letter of the type, ~ "or" or "un", ^ "sy" or "he".
+// are the sizes, K the lesser of them, B the batch; $ is the layout, by columns or by rows; in
+// names of LAPACK's @ is the letter of the type, ~ "or" or "un", ^ "sy" or "he".
 typedef struct form {
   int type, m, n, batch;
   bool columns;
@@ -147,9 +147,11 @@ static void eigen(void **st) {
     char *text = hs_format(
         HERMITIAN "f = (T[B,N,N]$, R[B,N], s32[B]) custom-call(x), " CALL(
             "^evd") ", backend_config={mode = 86 : ui8, uplo = %d : ui8}\n"
-                    " v = T[B,N,N]$ get-tuple-element(f), index=0\n w = R[B,N] get-tuple-element(f), index=1\n"
+                    " v = T[B,N,N]$ get-tuple-element(f), index=0\n"
+                    " w = R[B,N] get-tuple-element(f), index=1\n"
                     " i = s32[B] get-tuple-element(f), index=2\n z = T[B,N] %s\n"
-                    " d = T[B,N,N]$ broadcast(z), dimensions={0,2}\n s = T[B,N,N]$ multiply(v, d)\n %s"
+                    " d = T[B,N,N]$ broadcast(z), dimensions={0,2}\n"
+                    " s = T[B,N,N]$ multiply(v, d)\n %s"
                     " a = T[B,N,N] dot(s, h), " BATCHED
                     "lhs_contracting_dims={2}, rhs_contracting_dims={2}\n"
                     " ROOT r = (T[B,N,N], R[B,N], s32[B]) tuple(a, w, i)",

@@ -7,7 +7,7 @@
 //
 // A launch has a correlation number; before a launch we push a number of our own, and CUPTI records
 // which correlations were made under it. Names are not used to join: equal kernels share one.
-#include "backends/gpu/cuda/cupti.h"
+#include "backends/gpu/cupti/cupti.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -22,7 +22,7 @@ hs_status cupti_check(cupti_result r, const char *what) {
     const char *name, *advice;
   } errors[] = {
 #define CUPTI_ERROR(number, name, advice) {number, #name, advice},
-#include "backends/gpu/cuda/cupti_errors.def"
+#include "backends/gpu/cupti/cupti_errors.def"
 #undef CUPTI_ERROR
   };
   size_t k = 0;
@@ -68,7 +68,7 @@ hs_status cupti_open(const char *path, cupti_api *out) {
     void **fn;
   } const fns[] = {
 #define CUPTI_FN(field, symbol, args) {#symbol, (void **)(void *)&out->field},
-#include "backends/gpu/cuda/cupti.def"
+#include "backends/gpu/cupti/cupti.def"
 #undef CUPTI_FN
   };
   for (size_t k = 0; k < HS_COUNT(fns); k++)

@@ -22,7 +22,7 @@ enum { CUPTI_OK = 0, CUPTI_MAX_LIMIT = 12, CUPTI_FLUSH_FORCED = 1, CUPTI_CUSTOM 
 
 typedef struct cupti_api {
 #define CUPTI_FN(field, symbol, args) cupti_result(*field) args;
-#include "backends/gpu/cuda/cupti.def"
+#include "backends/gpu/cupti/cupti.def"
 #undef CUPTI_FN
   u32 version;
   void *library;
