@@ -4,7 +4,7 @@
 //   product.c  what a dot is to BLAS: sizes, strides, types (products.def)
 //   epilogue.c what may be done to its result before it is stored
 //   blas.c     cuBLASLt: which dots, by which of its algorithms, how they are run
-//   window.c   cuDNN: convolutions, as dots
+//   window.c   cuDNN: convolutions, as dots, with what follows them
 //   fourier.c  cuFFT: transforms
 //   factor.c, triangular.c  cuSOLVER and cuBLAS: Cholesky factors, triangular systems
 //   lapack.c   cuSOLVER: LU, QR, eigenvalues, singular values

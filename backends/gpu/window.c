@@ -1,9 +1,13 @@
-// window.c — convolutions by cuDNN's graph API: which ones, by which of its engines, and how they
-// are run. See library.h.
+// window.c — convolutions by cuDNN's graph API, with what is added and applied to their results:
+// which ones, by which of its engines, and how they are run. See library.h.
 //
 // Any layouts will do, as every tensor has a stride for each dimension; there are two spatial
 // dimensions or three, one more of size 1 in front where there is one. What has holes between the
 // elements of its operand, or groups of a batch, stays our kernel's.
+//
+// An epilogue (passes/fuse/dot_epilogue.h) is a chain of pointwise operations behind the
+// convolution, with numbers of the computing type between them: of 16 bits they are rounded once,
+// at the end, and nothing says that a NaN passes relu, as in XLA.
 //
 // When the program is on the device, the library's heuristic names engines; those that round more
 // than the types say, or add up in no fixed order, or by transforms that spread an infinity, are
@@ -11,6 +15,8 @@
 #include "backends/gpu/library.h"
 
 #include <stdio.h>
+
+#include "passes/fuse/dot_epilogue.h"
 
 #if HAVE_LLVM
 
@@ -29,10 +35,16 @@ typedef struct tensor {
   i64 dims[MOST_RANK], strides[MOST_RANK];
 } tensor;
 
+// Operands of the instruction, by what the library does with them.
+typedef enum part { PART_X, PART_W, PART_SIDE, PART_BIAS, PARTS } part;
+enum { NO_OPERAND = UINT32_MAX };
+
 typedef struct window {
   int type, compute;
   u32 spatial;
-  tensor x, w, y;
+  u32 operand[PARTS];  // NO_OPERAND: nothing is added
+  dot_activation activation;
+  tensor x, w, y, side;
   i64 stride[MOST_SPATIAL], dilation[MOST_SPATIAL], before[MOST_SPATIAL], after[MOST_SPATIAL];
   bool reversed;
 } window;
@@ -54,12 +66,17 @@ typedef struct gpu_dnn {
   HS_VEC(found) found;
 } gpu_dnn;
 
-enum { TENSORS = 3, DESCS = 6 };  // x, w, y; convolution, operation, graph
+enum {
+  MOST_STEPS = 3,  // of an epilogue
+  // x, w, y; convolution, operation, graph; an operand, a result, what is done and the operation
+  DESCS = 6 + 4 * MOST_STEPS,
+};
 typedef struct window_call {
   gpu_call call;
   window w;
   const gpu_dnn *dnn;
-  dnn_desc *desc[DESCS], *plan;
+  u32 ndescs;
+  dnn_desc *desc[DESCS], *graph, *plan;  // graph: one of desc
   i64 workspace;
 } window_call;
 
@@ -120,8 +137,8 @@ static bool windows_of(const hlo_window *v, window *out) {
   return true;
 }
 
-static bool window_of(const hlo_instr *i, window *out) {
-  *out = (window){0};
+static bool window_of_convolution(const hlo_instr *i, window *out) {
+  *out = (window){.operand = {[PART_X] = 0, 1, NO_OPERAND, NO_OPERAND}};
   if (i->opcode != HLO_CONVOLUTION || i->shape->elements == 0) return false;
   const hlo_shape *x = hlo_operand(i, 0)->shape, *w = hlo_operand(i, 1)->shape, *y = i->shape;
   const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
@@ -133,6 +150,47 @@ static bool window_of(const hlo_instr *i, window *out) {
          tensor_of(x, l->lhs_batch, l->lhs_feature, l->lhs_spatial, v->n, &out->x) &&
          tensor_of(w, l->rhs_output_feature, l->rhs_input_feature, l->rhs_spatial, v->n, &out->w) &&
          tensor_of(y, l->out_batch, l->out_feature, l->out_spatial, v->n, &out->y);
+}
+
+static bool parameter_of(const hlo_instr *i, u32 *out) {
+  if (i->opcode != HLO_PARAMETER) return false;
+  *out = (u32)hlo_param_number(i);
+  return true;
+}
+
+// A convolution with an epilogue, all of whose operands are the fusion's.
+static bool window_of_fusion(const hlo_instr *i, window *out) {
+  dot_epilogue e;
+  bool both;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (!hlo_shape_is_array(hlo_operand(i, k)->shape)) return false;
+  if (!pass_dot_epilogue_body(hlo_fusion_comp(i), &e, &both) || both ||
+      !window_of_convolution(e.dot, out) || out->type == DNN_F64 ||
+      !parameter_of(hlo_operand(e.dot, 0), &out->operand[PART_X]) ||
+      !parameter_of(hlo_operand(e.dot, 1), &out->operand[PART_W]))
+    return false;
+  const hlo_dim_labels *l = hlo_attr_ptr(e.dot, HLO_ATTR_DIM_LABELS);
+  const hlo_shape *y = i->shape;
+  u32 n = l->nspatial;
+  out->activation = e.activation;
+  if (e.activation == DOT_GELU && out->type == DNN_F32) return false;
+  if (!hlo_shape_same_dims(y, e.dot->shape) ||
+      !tensor_of(y, l->out_batch, l->out_feature, l->out_spatial, n, &out->y))
+    return false;
+  if (e.side &&
+      (!parameter_of(e.side, &out->operand[PART_SIDE]) || e.side->shape->dtype != y->dtype ||
+       !hlo_shape_same_dims(e.side->shape, y) ||
+       !tensor_of(e.side->shape, l->out_batch, l->out_feature, l->out_spatial, n, &out->side)))
+    return false;
+  if (!e.bias) return true;
+  hlo_ints to = hlo_attr_ints(e.bias, HLO_ATTR_DIMENSIONS);
+  const hlo_instr *vector = hlo_operand(e.bias, 0);
+  return to.n == 1 && to.v[0] == l->out_feature && vector->shape->dtype == y->dtype &&
+         parameter_of(vector, &out->operand[PART_BIAS]);
+}
+
+static bool window_of(const hlo_instr *i, window *out) {
+  return i->opcode == HLO_FUSION ? window_of_fusion(i, out) : window_of_convolution(i, out);
 }
 
 static double steps_of(const hlo_instr *i, const window *w) {
@@ -177,14 +235,37 @@ static hs_status make(const dnn_api *api, int kind, u32 n, const attribute *a, d
 }
 #define MAKE(api, kind, list, out) make((api), (kind), (u32)HS_COUNT(list), (list), (out))
 
-static hs_status make_tensor(const window_call *c, const tensor *t, i64 id, dnn_desc **out) {
+// The call's next descriptor, which it frees.
+static dnn_desc **next_of(window_call *c) { return &c->desc[c->ndescs++]; }
+
+// Tensors that lie in memory have the number of their operand's part, and y the next one.
+static hs_status make_tensor(window_call *c, const tensor *t, i64 id, dnn_desc **out) {
   i64 alignment = ALIGNMENT, rank = 2 + c->w.spatial;
   const attribute a[] = {{DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, &c->w.type},
                          {DNN_TENSOR_DIMS, DNN_OF_I64, rank, t->dims},
                          {DNN_TENSOR_STRIDES, DNN_OF_I64, rank, t->strides},
                          {DNN_TENSOR_ID, DNN_OF_I64, 1, &id},
                          {DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1, &alignment}};
-  return MAKE(&c->dnn->api, DNN_TENSOR, a, out);
+  dnn_desc **d = next_of(c);
+  hs_status s = MAKE(&c->dnn->api, DNN_TENSOR, a, d);
+  *out = *d;
+  return s;
+}
+
+// As y, of the computing type, between two operations.
+static hs_status make_virtual(window_call *c, i64 id, dnn_desc **out) {
+  i64 alignment = ALIGNMENT, rank = 2 + c->w.spatial;
+  const bool is_virtual = true;
+  const attribute a[] = {{DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, &c->w.compute},
+                         {DNN_TENSOR_DIMS, DNN_OF_I64, rank, c->w.y.dims},
+                         {DNN_TENSOR_STRIDES, DNN_OF_I64, rank, c->w.y.strides},
+                         {DNN_TENSOR_ID, DNN_OF_I64, 1, &id},
+                         {DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1, &alignment},
+                         {DNN_TENSOR_VIRTUAL, DNN_OF_BOOL, 1, &is_virtual}};
+  dnn_desc **d = next_of(c);
+  hs_status s = MAKE(&c->dnn->api, DNN_TENSOR, a, d);
+  *out = *d;
+  return s;
 }
 
 static hs_status make_convolution(const window_call *c, dnn_desc **out) {
@@ -201,25 +282,89 @@ static hs_status make_convolution(const window_call *c, dnn_desc **out) {
   return MAKE(&c->dnn->api, DNN_CONVOLUTION, a, out);
 }
 
-static hs_status describe(window_call *c) {
-  const tensor *t[] = {&c->w.x, &c->w.w, &c->w.y};
+static hs_status make_forward(window_call *c, dnn_desc *x, dnn_desc *w, dnn_desc *y,
+                              dnn_desc **out) {
   const double wide[] = {1, 0};
   const float narrow[] = {1, 0};
   bool f64 = c->w.type == DNN_F64;
   int of = f64 ? DNN_OF_F64 : DNN_OF_F32;
-  dnn_desc **d = c->desc;
-  for (u32 k = 0; k < TENSORS; k++) HS_TRY(make_tensor(c, t[k], k + 1, &d[k]));
-  HS_TRY(make_convolution(c, &d[3]));
-  const attribute a[] = {{DNN_FORWARD_CONVOLUTION, DNN_OF_DESC, 1, &d[3]},
-                         {DNN_FORWARD_X, DNN_OF_DESC, 1, &d[0]},
-                         {DNN_FORWARD_W, DNN_OF_DESC, 1, &d[1]},
-                         {DNN_FORWARD_Y, DNN_OF_DESC, 1, &d[2]},
+  dnn_desc **convolution = next_of(c), **d = next_of(c);
+  HS_TRY(make_convolution(c, convolution));
+  const attribute a[] = {{DNN_FORWARD_CONVOLUTION, DNN_OF_DESC, 1, convolution},
+                         {DNN_FORWARD_X, DNN_OF_DESC, 1, &x},
+                         {DNN_FORWARD_W, DNN_OF_DESC, 1, &w},
+                         {DNN_FORWARD_Y, DNN_OF_DESC, 1, &y},
                          {DNN_FORWARD_ALPHA, of, 1, f64 ? (const void *)&wide[0] : &narrow[0]},
                          {DNN_FORWARD_BETA, of, 1, f64 ? (const void *)&wide[1] : &narrow[1]}};
-  HS_TRY(MAKE(&c->dnn->api, DNN_FORWARD, a, &d[4]));
+  HS_TRY(MAKE(&c->dnn->api, DNN_FORWARD, a, d));
+  *out = *d;
+  return HS_GOOD;
+}
+
+// What an epilogue does, one after the other: with an operand, or without.
+typedef struct step {
+  int mode;
+  part with;  // PARTS: nothing
+} step;
+
+static u32 steps_behind(const window *w, step *out) {
+  static const int modes[] = {[DOT_RELU] = DNN_RELU, [DOT_GELU] = DNN_GELU};
+  u32 n = 0;
+  if (w->operand[PART_SIDE] != NO_OPERAND) out[n++] = (step){DNN_ADD, PART_SIDE};
+  if (w->operand[PART_BIAS] != NO_OPERAND) out[n++] = (step){DNN_ADD, PART_BIAS};
+  if (w->activation) out[n++] = (step){modes[w->activation], PARTS};
+  return n;
+}
+
+// One number for each feature.
+static tensor bias_of(const window *w) {
+  tensor t = {{1, w->y.dims[1]}, {w->y.dims[1], 1}};
+  for (u32 k = 0; k < w->spatial; k++) t.dims[2 + k] = 1, t.strides[2 + k] = w->y.dims[1];
+  return t;
+}
+
+static hs_status make_step(window_call *c, const step *s, dnn_desc *x, dnn_desc *y,
+                           dnn_desc **out) {
+  const tensor t = s->with == PART_BIAS ? bias_of(&c->w) : c->w.side;
+  dnn_desc *b = NULL;
+  if (s->with != PARTS) HS_TRY(make_tensor(c, &t, (i64)s->with + 1, &b));
+  const attribute p[] = {{DNN_POINTWISE_MODE, DNN_OF_POINTWISE, 1, &s->mode},
+                         {DNN_POINTWISE_TYPE, DNN_OF_TYPE, 1, &c->w.compute}};
+  dnn_desc **pointwise = next_of(c), **d = next_of(c);
+  HS_TRY(MAKE(&c->dnn->api, DNN_POINTWISE, p, pointwise));
+  const attribute a[] = {{DNN_APPLY_POINTWISE, DNN_OF_DESC, 1, pointwise},
+                         {DNN_APPLY_X, DNN_OF_DESC, 1, &x},
+                         {DNN_APPLY_Y, DNN_OF_DESC, 1, &y},
+                         {DNN_APPLY_B, DNN_OF_DESC, 1, &b}};
+  HS_TRY(make(&c->dnn->api, DNN_APPLY, b ? 4 : 3, a, d));
+  *out = *d;
+  return HS_GOOD;
+}
+
+enum { ID_Y = PARTS + 1, ID_VIRTUAL };
+
+static hs_status describe(window_call *c) {
+  dnn_desc *x, *w, *y, *from, *ops[1 + MOST_STEPS];
+  step steps[MOST_STEPS];
+  u32 n = steps_behind(&c->w, steps);
+  HS_TRY(make_tensor(c, &c->w.x, PART_X + 1, &x));
+  HS_TRY(make_tensor(c, &c->w.w, PART_W + 1, &w));
+  HS_TRY(make_tensor(c, &c->w.y, ID_Y, &y));
+  from = y;
+  if (n) HS_TRY(make_virtual(c, ID_VIRTUAL, &from));
+  HS_TRY(make_forward(c, x, w, from, &ops[0]));
+  for (u32 k = 0; k < n; k++) {
+    dnn_desc *to = y;
+    if (k + 1 < n) HS_TRY(make_virtual(c, ID_VIRTUAL + 1 + k, &to));
+    HS_TRY(make_step(c, &steps[k], from, to, &ops[1 + k]));
+    from = to;
+  }
   const attribute g[] = {{DNN_GRAPH_HANDLE, DNN_OF_HANDLE, 1, &c->dnn->handle},
-                         {DNN_GRAPH_OPS, DNN_OF_DESC, 1, &d[4]}};
-  return MAKE(&c->dnn->api, DNN_GRAPH, g, &d[5]);
+                         {DNN_GRAPH_OPS, DNN_OF_DESC, 1 + n, ops}};
+  dnn_desc **graph = next_of(c);
+  HS_TRY(MAKE(&c->dnn->api, DNN_GRAPH, g, graph));
+  c->graph = *graph;
+  return HS_GOOD;
 }
 
 static void drop(const dnn_api *api, dnn_desc **d) {
@@ -238,12 +383,18 @@ typedef struct trial {
 static hs_status run_plan(gpu_program *g, const cpu_step *s, const void *arg) {
   const trial *t = arg;
   const dnn_api *api = &t->c->dnn->api;
-  const i64 ids[] = {1, 2, 3};
-  cuda_ptr at[] = {gpu_address(g, s->vals[0]), gpu_address(g, s->vals[1]),
-                   gpu_address(g, s->vals[s->nin])},
-           work = t->workspace ? g->addr[s->scratch_slot] : 0;
-  const attribute a[] = {{DNN_PACK_IDS, DNN_OF_I64, TENSORS, ids},
-                         {DNN_PACK_POINTERS, DNN_OF_POINTER, TENSORS, at},
+  i64 ids[PARTS + 1], n = 0;
+  cuda_ptr at[PARTS + 1], work = t->workspace ? g->addr[s->scratch_slot] : 0;
+  for (u32 k = 0; k < PARTS; k++) {
+    u32 operand = t->c->w.operand[k];
+    if (operand == NO_OPERAND) continue;
+    ids[n] = k + 1;
+    at[n++] = gpu_address(g, s->vals[operand]);
+  }
+  ids[n] = ID_Y;
+  at[n++] = gpu_address(g, s->vals[s->nin]);
+  const attribute a[] = {{DNN_PACK_IDS, DNN_OF_I64, n, ids},
+                         {DNN_PACK_POINTERS, DNN_OF_POINTER, n, at},
                          {DNN_PACK_WORKSPACE, DNN_OF_POINTER, 1, &work}};
   dnn_desc *pack = NULL;
   HS_TRY(dnn_check(api->stream(t->c->dnn->handle, g->dev->stream), s->instr->name));
@@ -268,6 +419,10 @@ static void print_call(const gpu_call *x, hs_buf *out) {
   const window *w = &((const window_call *)x)->w;
   print_dims(out, "of", 2 + w->spatial, w->x.dims);
   print_dims(out, " by", 2 + w->spatial, w->w.dims);
+  static const char *const activations[] = {
+      [DOT_PLAIN] = "", [DOT_RELU] = ", relu", [DOT_GELU] = ", gelu"};
+  hs_buf_printf(out, "%s%s%s", w->operand[PART_SIDE] != NO_OPERAND ? ", added" : "",
+                w->operand[PART_BIAS] != NO_OPERAND ? ", bias" : "", activations[w->activation]);
 }
 
 static void free_call(gpu_program *g, gpu_call *x) {
@@ -321,7 +476,7 @@ static hs_status plan_of(const window_call *c, dnn_desc *config, dnn_desc **out,
 static hs_status ask(const window_call *c, dnn_desc **heuristic, dnn_desc **configs, i64 *n) {
   const dnn_api *api = &c->dnn->api;
   int mode = DNN_HEURISTIC_A;
-  const attribute a[] = {{DNN_HEURISTIC_GRAPH, DNN_OF_DESC, 1, &c->desc[5]},
+  const attribute a[] = {{DNN_HEURISTIC_GRAPH, DNN_OF_DESC, 1, &c->graph},
                          {DNN_HEURISTIC_MODE, DNN_OF_HEURISTIC, 1, &mode}};
   HS_TRY(MAKE(api, DNN_HEURISTIC, a, heuristic));
   for (u32 k = 0; k < ASKED; k++)
@@ -332,8 +487,11 @@ static hs_status ask(const window_call *c, dnn_desc **heuristic, dnn_desc **conf
 
 static bool is_same(const window *a, const window *b) {
 #define SAME(field) (memcmp(&a->field, &b->field, sizeof a->field) == 0)
-  return SAME(type) && SAME(compute) && SAME(spatial) && SAME(reversed) && SAME(x) && SAME(w) &&
-         SAME(y) && SAME(stride) && SAME(dilation) && SAME(before) && SAME(after);
+  for (u32 k = PART_SIDE; k < PARTS; k++)  // which operand it is does not matter
+    if ((a->operand[k] == NO_OPERAND) != (b->operand[k] == NO_OPERAND)) return false;
+  return SAME(activation) && SAME(side) && SAME(type) && SAME(compute) && SAME(spatial) &&
+         SAME(reversed) && SAME(x) && SAME(w) && SAME(y) && SAME(stride) && SAME(dilation) &&
+         SAME(before) && SAME(after);
 #undef SAME
 }
 

@@ -1,7 +1,8 @@
-// dot_epilogue.c — dot-epilogue-fusion: a dot and what is added and applied to its result become
-// one fusion (kind=kOutput), before other fusion. XLA's gemm-rewriter does it with its calls of
-// cuBLASLt (xla/service/gpu/transforms/gemm_rewriter.cc); here the fusion stays HLO, which our
-// kernels compute as well as the library's epilogues do (backends/gpu/epilogue.c).
+// dot_epilogue.c — dot-epilogue-fusion: a dot or a convolution and what is added and applied to
+// its result become one fusion (kind=kOutput), before other fusion. XLA does it with its calls of
+// cuBLASLt and cuDNN (gemm_rewriter.cc, cudnn_fused_conv_rewriter.cc); here the fusion stays HLO,
+// which our kernels compute as well as the libraries' epilogues do (backends/gpu/epilogue.c,
+// window.c).
 //
 // It pays where the epilogue's result has to be stored anyway: for the caller, a library, a kernel
 // that is no elementwise one, or several kernels that would all compute a costly function. Then a
@@ -145,19 +146,42 @@ static const hlo_instr *behind_reshapes(const hlo_instr *i) {
   }
 }
 
+// Takes a bias off a sum; what is left of it.
+static const hlo_instr *take_bias(const hlo_instr *x, dot_epilogue *out) {
+  for (u32 k = 0; k < 2 && x->opcode == HLO_ADD && !out->bias; k++)
+    if (is_bias(hlo_operand(x, k))) {
+      out->bias = hlo_operand(x, k);
+      return hlo_operand(x, 1 - k);
+    }
+  return x;
+}
+
+static bool is_convolution(const hlo_instr *i) { return i->opcode == HLO_CONVOLUTION; }
+
+// Takes what is added to a convolution off a sum, which may have a bias too.
+static const hlo_instr *take_side(const hlo_instr *x, dot_epilogue *out) {
+  for (u32 k = 0; k < 2 && x->opcode == HLO_ADD; k++) {
+    dot_epilogue inner = {.bias = out->bias};
+    const hlo_instr *side = hlo_operand(x, 1 - k);
+    if (side->opcode == HLO_BROADCAST || side->opcode == HLO_CONSTANT ||
+        !is_convolution(take_bias(hlo_operand(x, k), &inner)))
+      continue;
+    out->side = side;
+    return hlo_operand(x, k);
+  }
+  return x;
+}
+
 bool pass_dot_epilogue(const hlo_instr *root, dot_epilogue *out) {
   *out = (dot_epilogue){.root = root};
   if (!hlo_shape_is_array(root->shape) || !hlo_dtype_is_float(root->shape->dtype)) return false;
   const hlo_instr *x;
   out->activation = pass_dot_activation(root, &x);
   out->before = x;
-  for (u32 k = 0; k < 2 && x->opcode == HLO_ADD && !out->bias; k++)
-    if (is_bias(hlo_operand(x, k))) {
-      out->bias = hlo_operand(x, k);
-      x = hlo_operand(x, 1 - k);
-    }
-  out->dot = behind_reshapes(x);
-  return out->dot->opcode == HLO_DOT && (out->bias || out->activation) &&
+  x = take_bias(take_side(take_bias(x, out), out), out);
+  out->dot = is_convolution(x) ? x : behind_reshapes(x);
+  return (out->dot->opcode == HLO_DOT ? !out->side : is_convolution(out->dot) && out->dot == x) &&
+         (out->bias || out->side || out->activation) &&
          out->dot->shape->dtype == root->shape->dtype;
 }
 
@@ -190,6 +214,25 @@ static bool is_trailing(const hlo_instr *broadcast) {
   return hlo_shape_is_row_major(hlo_operand(broadcast, 0)->shape);
 }
 
+// Whether equal elements lie in the same places.
+static bool lies_as(const hlo_shape *a, const hlo_shape *b) {
+  return hlo_shape_same_dims(a, b) &&
+         (a->layout == b->layout || (hlo_shape_is_row_major(a) && hlo_shape_is_row_major(b)));
+}
+
+static const char *beyond_windows(const dot_epilogue *e, bool both) {
+  const hlo_dim_labels *l = hlo_attr_ptr(e->dot, HLO_ATTR_DIM_LABELS);
+  if (both) return "no library stores a convolution twice";
+  if (!lies_as(e->dot->shape, e->root->shape)) return "its layout";
+  if (e->side &&
+      (e->side->shape->dtype != e->root->shape->dtype || !lies_as(e->side->shape, e->root->shape)))
+    return "what is added lies otherwise";
+  if (!e->bias) return NULL;
+  hlo_ints to = hlo_attr_ints(e->bias, HLO_ATTR_DIMENSIONS);
+  return l && to.n == 1 && to.v[0] == l->out_feature ? NULL
+                                                     : "what is added is no vector of features";
+}
+
 // Why no library does it, and the dot's own call should stay one; NULL: some do.
 static const char *beyond_libraries(const dot_epilogue *e, bool both) {
   enum { MULTIPLE = 8 };  // of columns that are stored twice
@@ -197,6 +240,7 @@ static const char *beyond_libraries(const dot_epilogue *e, bool both) {
   bool half = t == HLO_F16 || t == HLO_BF16;
   if (t != HLO_F32 && !half) return "no library has epilogues for its type";
   if (e->activation == DOT_GELU && !half) return "no library's gelu is exact enough for its type";
+  if (is_convolution(e->dot)) return beyond_windows(e, both);
   if (!hlo_shape_is_row_major(e->dot->shape) || !hlo_shape_is_row_major(e->root->shape))
     return "its layout";
   if (e->bias &&
@@ -222,7 +266,7 @@ static bool has(const members *m, const hlo_instr *i) {
 // All that is computed between the dot and the root, both included.
 static void gather(members *m, const dot_epilogue *e, hlo_instr *i, u32 depth) {
   m->full |= depth > MOST_DEPTH * 2 || m->n == MOST_MEMBERS;
-  if (m->full || has(m, i)) return;
+  if (m->full || i == e->side || has(m, i)) return;
   if (i != e->dot && i != e->bias)
     for (u32 k = 0; k < i->noperands; k++) gather(m, e, hlo_operand(i, k), depth + 1);
   m->full |= m->n == MOST_MEMBERS;
@@ -308,10 +352,11 @@ static hs_status run(pass_ctx *p) { return pass_fusion_each(p, visit); }
 
 const pass_info pass_dot_epilogue_fusion = {
     .name = "dot-epilogue-fusion",
-    .summary = "fuses a bias and relu or gelu into the dot before them, where the result is stored",
+    .summary = "fuses a bias and relu or gelu into the dot or convolution before them, where the "
+               "result is stored",
     .xla_source = "xla/service/gpu/transforms/gemm_rewriter.cc",
     .run = run,
-    .needs = {HLO_DOT},
+    .needs = {HLO_DOT, HLO_CONVOLUTION},
     .sample = "ENTRY e {\n"
               "  x = f32[8,4] parameter(0)\n"
               "  w = f32[4,16] parameter(1)\n"

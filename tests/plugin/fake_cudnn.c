@@ -1,5 +1,6 @@
-// fake_cudnn.c — a cuDNN of our own for tests: its graph API for forward convolutions, computed
-// in the emulated device's memory, and misbehaving on request.
+// fake_cudnn.c — a cuDNN of our own for tests: its graph API for forward convolutions and chains
+// of sums, relu and gelu behind them, computed in the emulated device's memory, and misbehaving on
+// request.
 //
 // It is as strict as the library's documentation allows it to be: attributes that a descriptor has,
 // their types and numbers, nothing set or used out of turn, sizes that follow from one another,
@@ -16,6 +17,7 @@
 //   missing      has no cudnnBackendExecute (the test renames it in its copy)
 #include "backends/gpu/cuda/cudnn.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -27,6 +29,7 @@
 #define FAKE_BROKEN DNN_BAD_PARAM
 
 enum { VALUES = 16, ATTRIBUTES = 12, ENGINES = 6, WORK = 4096, MOST_RANK = 5 };
+enum { MOST_OPS = 4, MOST_IDS = 5 };
 
 static const struct engine {
   int note;  // -1: none
@@ -45,7 +48,7 @@ struct dnn_desc {
   int kind;
   bool ready;
   int engine;             // of a configuration, an engine, a plan
-  const dnn_desc *about;  // of a configuration, a plan: the operation, which stays until it goes
+  const dnn_desc *about;  // of a configuration, a plan: the graph, which stays until it goes
   u32 n;
   attribute a[ATTRIBUTES];
 };
@@ -87,6 +90,13 @@ static const struct known {
     {DNN_TENSOR, DNN_TENSOR_STRIDES, DNN_OF_I64, MOST_RANK},
     {DNN_TENSOR, DNN_TENSOR_ID, DNN_OF_I64, 1},
     {DNN_TENSOR, DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1},
+    {DNN_TENSOR, DNN_TENSOR_VIRTUAL, DNN_OF_BOOL, 1},
+    {DNN_POINTWISE, DNN_POINTWISE_MODE, DNN_OF_POINTWISE, 1},
+    {DNN_POINTWISE, DNN_POINTWISE_TYPE, DNN_OF_TYPE, 1},
+    {DNN_APPLY, DNN_APPLY_POINTWISE, DNN_OF_DESC, 1},
+    {DNN_APPLY, DNN_APPLY_X, DNN_OF_DESC, 1},
+    {DNN_APPLY, DNN_APPLY_B, DNN_OF_DESC, 1},
+    {DNN_APPLY, DNN_APPLY_Y, DNN_OF_DESC, 1},
     {DNN_CONVOLUTION, DNN_CONVOLUTION_TYPE, DNN_OF_TYPE, 1},
     {DNN_CONVOLUTION, DNN_CONVOLUTION_MODE, DNN_OF_MODE, 1},
     {DNN_CONVOLUTION, DNN_CONVOLUTION_RANK, DNN_OF_I64, 1},
@@ -103,17 +113,20 @@ static const struct known {
     {DNN_FORWARD, DNN_FORWARD_ALPHA, DNN_OF_F64, 1},
     {DNN_FORWARD, DNN_FORWARD_BETA, DNN_OF_F64, 1},
     {DNN_GRAPH, DNN_GRAPH_HANDLE, DNN_OF_HANDLE, 1},
-    {DNN_GRAPH, DNN_GRAPH_OPS, DNN_OF_DESC, 1},
+    {DNN_GRAPH, DNN_GRAPH_OPS, DNN_OF_DESC, MOST_OPS},
     {DNN_HEURISTIC, DNN_HEURISTIC_GRAPH, DNN_OF_DESC, 1},
     {DNN_HEURISTIC, DNN_HEURISTIC_MODE, DNN_OF_HEURISTIC, 1},
     {DNN_PLAN, DNN_PLAN_HANDLE, DNN_OF_HANDLE, 1},
     {DNN_PLAN, DNN_PLAN_CONFIG, DNN_OF_DESC, 1},
-    {DNN_PACK, DNN_PACK_IDS, DNN_OF_I64, 3},
-    {DNN_PACK, DNN_PACK_POINTERS, DNN_OF_POINTER, 3},
+    {DNN_PACK, DNN_PACK_IDS, DNN_OF_I64, MOST_IDS},
+    {DNN_PACK, DNN_PACK_POINTERS, DNN_OF_POINTER, MOST_IDS},
     {DNN_PACK, DNN_PACK_WORKSPACE, DNN_OF_POINTER, 1},
 };
 
+static bool is_optional(int name) { return name == DNN_TENSOR_VIRTUAL || name == DNN_APPLY_B; }
+
 static size_t width(int type) {
+  if (type == DNN_OF_BOOL) return 1;
   return type == DNN_OF_I64 || type == DNN_OF_F64 || type == DNN_OF_POINTER ||
                  type == DNN_OF_HANDLE || type == DNN_OF_DESC
              ? 8
@@ -132,11 +145,16 @@ static i64 number(const dnn_desc *d, int name, i64 k) {
   i64 wide;
   i32 narrow;
   if (width(a->type) == 8) return memcpy(&wide, p, 8), wide;
+  if (width(a->type) == 1) return *p;
   return memcpy(&narrow, p, 4), narrow;
 }
 
-static const dnn_desc *desc_at(const dnn_desc *d, int name) {
-  return (const dnn_desc *)(uintptr_t)number(d, name, 0);
+static const dnn_desc *desc_of(const dnn_desc *d, int name, i64 k) {
+  return (const dnn_desc *)(uintptr_t)number(d, name, k);
+}
+static const dnn_desc *desc_at(const dnn_desc *d, int name) { return desc_of(d, name, 0); }
+static bool is_virtual(const dnn_desc *tensor) {
+  return find(tensor, DNN_TENSOR_VIRTUAL) && number(tensor, DNN_TENSOR_VIRTUAL, 0);
 }
 
 dnn_result cudnnBackendCreateDescriptor(int kind, dnn_desc **desc) {
@@ -158,8 +176,10 @@ dnn_result cudnnBackendSetAttribute(dnn_desc *d, int name, int type, i64 n, cons
   *a = (attribute){.name = name, .type = type, .n = n};
   memcpy(a->value, values, (size_t)n * width(type));
   if (type == DNN_OF_DESC) {
-    const dnn_desc *to = desc_at(d, name);
-    RULE(to && to->ready);
+    for (i64 j = 0; j < n; j++) {
+      const dnn_desc *to = desc_of(d, name, j);
+      RULE(to && to->ready);
+    }
   }
   return DNN_OK;
 }
@@ -193,7 +213,9 @@ static dnn_result check_forward(const dnn_desc *d) {
   RULE(DIM(x, 0) == DIM(y, 0) && DIM(w, 0) == DIM(y, 1) && DIM(x, 1) % DIM(w, 1) == 0);
   RULE(DIM(w, 0) % (DIM(x, 1) / DIM(w, 1)) == 0);
   i64 type = number(x, DNN_TENSOR_TYPE, 0), n = number(c, DNN_CONVOLUTION_RANK, 0);
-  RULE(number(w, DNN_TENSOR_TYPE, 0) == type && number(y, DNN_TENSOR_TYPE, 0) == type);
+  RULE(number(w, DNN_TENSOR_TYPE, 0) == type && !is_virtual(x) && !is_virtual(w));
+  RULE(number(y, DNN_TENSOR_TYPE, 0) ==
+       (is_virtual(y) ? number(c, DNN_CONVOLUTION_TYPE, 0) : type));
   RULE(number(c, DNN_CONVOLUTION_TYPE, 0) == (type == DNN_F64 ? DNN_F64 : DNN_F32));
   RULE(find(d, DNN_FORWARD_ALPHA)->type == (type == DNN_F64 ? DNN_OF_F64 : DNN_OF_F32));
   RULE(find(x, DNN_TENSOR_DIMS)->n == n + 2 && find(w, DNN_TENSOR_DIMS)->n == n + 2);
@@ -206,13 +228,51 @@ static dnn_result check_forward(const dnn_desc *d) {
   return DNN_OK;
 }
 
+// Of what a pointwise operation takes: as large as its result, or 1.
+static dnn_result check_apply(const dnn_desc *d) {
+  const dnn_desc *p = desc_at(d, DNN_APPLY_POINTWISE), *x = desc_at(d, DNN_APPLY_X),
+                 *y = desc_at(d, DNN_APPLY_Y);
+  RULE(p->kind == DNN_POINTWISE && x->kind == DNN_TENSOR && y->kind == DNN_TENSOR);
+  i64 mode = number(p, DNN_POINTWISE_MODE, 0), n = find(y, DNN_TENSOR_DIMS)->n;
+  RULE(mode == DNN_ADD || mode == DNN_RELU || mode == DNN_GELU);
+  RULE((mode == DNN_ADD) == (find(d, DNN_APPLY_B) != NULL));
+  RULE(find(x, DNN_TENSOR_DIMS)->n == n);
+  for (i64 k = 0; k < n; k++) RULE(DIM(x, k) == DIM(y, k));
+  if (mode != DNN_ADD) return DNN_OK;
+  const dnn_desc *b = desc_at(d, DNN_APPLY_B);
+  RULE(b->kind == DNN_TENSOR && !is_virtual(b) && find(b, DNN_TENSOR_DIMS)->n == n);
+  for (i64 k = 0; k < n; k++) RULE(DIM(b, k) == DIM(y, k) || DIM(b, k) == 1);
+  return DNN_OK;
+}
+
+// A convolution, and a chain behind it whose inner tensors are virtual. Chains are for numbers of
+// 16 and 32 bits.
+static dnn_result check_graph(const dnn_desc *d) {
+  i64 n = find(d, DNN_GRAPH_OPS)->n;
+  const dnn_desc *op = desc_at(d, DNN_GRAPH_OPS);
+  RULE(op->kind == DNN_FORWARD);
+  const dnn_desc *y = desc_at(op, DNN_FORWARD_Y), *type = desc_at(op, DNN_FORWARD_X);
+  if (n > 1 && number(type, DNN_TENSOR_TYPE, 0) == DNN_F64) return DNN_NOT_SUPPORTED;
+  for (i64 k = 1; k < n; k++) {
+    op = desc_of(d, DNN_GRAPH_OPS, k);
+    RULE(op->kind == DNN_APPLY && desc_at(op, DNN_APPLY_X) == y && is_virtual(y));
+    RULE(number(desc_at(op, DNN_APPLY_POINTWISE), DNN_POINTWISE_TYPE, 0) == DNN_F32);
+    y = desc_at(op, DNN_APPLY_Y);
+    RULE(!is_virtual(y) || number(y, DNN_TENSOR_TYPE, 0) == DNN_F32);
+  }
+  RULE(!is_virtual(y) && number(y, DNN_TENSOR_TYPE, 0) == number(type, DNN_TENSOR_TYPE, 0));
+  return DNN_OK;
+}
+
 dnn_result cudnnBackendFinalize(dnn_desc *d) {
   RULE(d && !d->ready);
   for (size_t k = 0; k < HS_COUNT(known); k++)
-    if (known[k].kind == d->kind) RULE(find(d, known[k].name));
+    if (known[k].kind == d->kind && !is_optional(known[k].name)) RULE(find(d, known[k].name));
   dnn_result r = d->kind == DNN_TENSOR        ? check_tensor(d)
                  : d->kind == DNN_CONVOLUTION ? check_convolution(d)
                  : d->kind == DNN_FORWARD     ? check_forward(d)
+                 : d->kind == DNN_APPLY       ? check_apply(d)
+                 : d->kind == DNN_GRAPH       ? check_graph(d)
                                               : DNN_OK;
   if (d->kind == DNN_PLAN) {
     d->engine = desc_at(d, DNN_PLAN_CONFIG)->engine;
@@ -234,7 +294,7 @@ dnn_result cudnnBackendGetAttribute(dnn_desc *d, int name, int type, i64 asked, 
     for (*n = 0; *n < HS_MIN(asked, (i64)ENGINES); ++*n) {
       RULE(to[*n]->kind == DNN_CONFIG);
       to[*n]->engine = (int)*n, to[*n]->ready = true;
-      to[*n]->about = desc_at(desc_at(d, DNN_HEURISTIC_GRAPH), DNN_GRAPH_OPS);
+      to[*n]->about = desc_at(d, DNN_HEURISTIC_GRAPH);
     }
     return DNN_OK;
   }
@@ -268,6 +328,11 @@ typedef struct work {
   bool reversed, slow;
   side x, w, y;
   u8 *memory;
+  i64 nsteps;  // of the chain
+  struct {
+    i64 mode;
+    side b;
+  } step[MOST_OPS];
 } work;
 
 static hlo_dtype type_of(i64 number) {
@@ -317,6 +382,18 @@ static double point(const work *w, const i64 *to) {
   return sum;
 }
 
+static double behind(const work *w, double v, const i64 *to) {
+  for (i64 k = 0; k < w->nsteps; k++) {
+    const side *b = &w->step[k].b;
+    i64 at[MOST_RANK] = {0};
+    for (i64 d = 0; b->at && d < w->rank + 2; d++) at[d] = b->dims[d] == 1 ? 0 : to[d];
+    if (w->step[k].mode == DNN_ADD) v += element(w, b, at);
+    else if (w->step[k].mode == DNN_RELU) v = v > 0 ? v : 0;
+    else v = v / 2 * (1 + tanh(0.7978845608028654 * (v + 0.044715 * v * v * v)));
+  }
+  return v;
+}
+
 // A slow engine takes four times as long, and more than clocks and other work here differ by.
 static void convolve(void *arg) {
   enum { LEAST_US = 3000 };
@@ -327,7 +404,7 @@ static void convolve(void *arg) {
   do {
     i64 k = 0;
     for (i64 d = 0; d < w->rank + 2; d++) k += to[d] * w->y.strides[d];
-    hlo_elem_from_f64(w->type, w->y.at + k * size, point(w, to));
+    hlo_elem_from_f64(w->type, w->y.at + k * size, behind(w, point(w, to), to));
   } while (next(w->rank + 2, w->y.dims, to));
   if (w->slow) (void)usleep(LEAST_US + (useconds_t)((hs_now_ns() - begun) * 3 / 1000));
 }
@@ -347,12 +424,31 @@ static u64 pointer_of(const dnn_desc *pack, const dnn_desc *t) {
   return 0;
 }
 
+static const dnn_desc *last_result(const dnn_desc *graph) {
+  i64 n = find(graph, DNN_GRAPH_OPS)->n;
+  const dnn_desc *op = desc_of(graph, DNN_GRAPH_OPS, n - 1);
+  return desc_at(op, n > 1 ? DNN_APPLY_Y : DNN_FORWARD_Y);
+}
+
+static dnn_result take_chain(const dnn_desc *graph, const dnn_desc *pack, work *own) {
+  own->nsteps = find(graph, DNN_GRAPH_OPS)->n - 1;
+  for (i64 k = 0; k < own->nsteps; k++) {
+    const dnn_desc *op = desc_of(graph, DNN_GRAPH_OPS, k + 1);
+    own->step[k].mode = number(desc_at(op, DNN_APPLY_POINTWISE), DNN_POINTWISE_MODE, 0);
+    if (!find(op, DNN_APPLY_B)) continue;
+    const dnn_desc *b = desc_at(op, DNN_APPLY_B);
+    RULE(is_memory(b, pointer_of(pack, b)));
+    own->step[k].b = side_of(b, pointer_of(pack, b));
+  }
+  return DNN_OK;
+}
+
 dnn_result cudnnBackendExecute(dnn_handle *handle, dnn_desc *plan, dnn_desc *pack) {
   RULE(handle && handle->open && handle->stream && plan && plan->ready && pack && pack->ready);
   RULE(plan->kind == DNN_PLAN && pack->kind == DNN_PACK);
-  const dnn_desc *op = plan->about;
+  const dnn_desc *op = desc_at(plan->about, DNN_GRAPH_OPS);
   const dnn_desc *c = desc_at(op, DNN_FORWARD_CONVOLUTION), *x = desc_at(op, DNN_FORWARD_X),
-                 *w = desc_at(op, DNN_FORWARD_W), *y = desc_at(op, DNN_FORWARD_Y);
+                 *w = desc_at(op, DNN_FORWARD_W), *y = last_result(plan->about);
   RULE(is_memory(x, pointer_of(pack, x)) && is_memory(w, pointer_of(pack, w)) &&
        is_memory(y, pointer_of(pack, y)));
   const struct engine *e = &engines[plan->engine];
@@ -373,5 +469,6 @@ dnn_result cudnnBackendExecute(dnn_handle *handle, dnn_desc *plan, dnn_desc *pac
     own->stride[k] = number(c, DNN_CONVOLUTION_STRIDES, k);
     own->before[k] = number(c, DNN_CONVOLUTION_BEFORE, k);
   }
+  if (take_chain(plan->about, pack, own) != DNN_OK) return DNN_BAD_PARAM;
   return enqueue(handle->stream, convolve, own) ? DNN_OK : DNN_EXECUTION_FAILED;
 }

@@ -1,6 +1,7 @@
 // windows.c — convolutions by cuDNN, through a library and a driver of our own: all types, ranks,
-// layouts, windows and groups, what stays our kernel's, engines that may not be used, libraries
-// that are missing, refuse or fail. tests/cuda_headers.sh has the numbers.
+// layouts, windows and groups, what is added and applied to results, what stays our kernel's,
+// engines that may not be used, libraries that are missing, refuse or fail. tests/cuda_headers.sh
+// has the numbers.
 #include "backends/gpu/library.h"
 #include "tests/unit/gpu/library.h"
 
@@ -63,6 +64,76 @@ static void shapes(void **st) {
                   "window={size=3x3}, feature_group_count=2, " NCHW));
   goes_there(CONV("f32[2,2,5,6]{0,1,3,2}", "f32[3,2,3,3]{1,0,3,2}", "f32[2,3,3,4]{1,3,2,0}",
                   "window={size=3x3}, " NCHW));
+}
+
+// Parts of a fusion: a convolution c of x and w, with a vector b, an array r; then `body`.
+#define FUSED(t, x, w, b, y, conv, body)                                                         \
+  MODULE("f { x = " t x " parameter(0)\n w = " t w " parameter(1)\n b = " t b                    \
+         " parameter(2)\n r = " t y " parameter(3)\n c = " t y " convolution(x, w), " conv       \
+         "\n" body "}\nENTRY e { x = " t x " parameter(0)\n w = " t w " parameter(1)\n b = " t b \
+         " parameter(2)\n r = " t y " parameter(3)\n ROOT y = " t y                              \
+         " fusion(x, w, b, r), kind=kOutput, calls=f }")
+#define IMAGE(t, body) \
+  FUSED(t, "[2,5,6,4]", "[3,3,4,5]", "[5]", "[2,3,4,5]", "window={size=3x3}, " NHWC, body)
+#define PLANES(t, body) \
+  FUSED(t, "[2,4,5,6]", "[5,4,3,3]", "[5]", "[2,5,3,4]", "window={size=3x3}, " NCHW, body)
+#define WITH_BIAS(t, y, d) \
+  " bs = " t y " broadcast(b), dimensions={" d "}\n s = " t y " add(c, bs)\n"
+#define RELU(t, y, of)                                                                  \
+  " z = " t "[] constant(0)\n zs = " t y " broadcast(z), dimensions={}\n ROOT m = " t y \
+  " maximum(" of ", zs)\n"
+#define GELU(t, y)                                                                            \
+  " k1 = " t "[] constant(0.044715)\n k1s = " t y " broadcast(k1), dimensions={}\n k2 = " t   \
+  "[] constant(0.797884561)\n k2s = " t y " broadcast(k2), dimensions={}\n k3 = " t           \
+  "[] constant(1)\n k3s = " t y " broadcast(k3), dimensions={}\n k4 = " t                     \
+  "[] constant(0.5)\n k4s = " t y " broadcast(k4), dimensions={}\n p2 = " t y                 \
+  " multiply(s, s)\n p3 = " t y " multiply(p2, s)\n q = " t y " multiply(p3, k1s)\n i = " t y \
+  " add(s, q)\n j = " t y " multiply(i, k2s)\n t = " t y " tanh(j)\n o = " t y                \
+  " add(t, k3s)\n h = " t y " multiply(o, k4s)\n ROOT g = " t y " multiply(s, h)\n"
+
+static void behind(const char *text, const char *said) {
+  outcome o = run_near(text, "HLOSH_LIBCUDNN", plugin_fake_cudnn("ok"), BACKEND_LIBRARIES_ON,
+                       hlo_near(2e-2, 2e-2));
+  explain(o.s);
+  bool right = said ? strstr(o.kind, "cuDNN engine ") && strstr(hs_buf_cstr(&o.schedule), said)
+                    : !strstr(o.kind, "cuDNN") && o.fallbacks == 0;
+  if (!right)
+    fail_msg("%s: %s, no '%s' in\n%s", text, o.kind, said ? said : "ours",
+             hs_buf_cstr(&o.schedule));
+  outcome_free(&o);
+}
+
+static void epilogues(void **st) {
+  (void)st;
+#define BIAS(t) WITH_BIAS(t, "[2,3,4,5]", "3")
+  behind(IMAGE("f32", BIAS("f32") RELU("f32", "[2,3,4,5]", "s")),
+         "of 2 x 4 x 5 x 6 by 5 x 4 x 3 x 3, bias, relu: cuDNN, engine ");
+  behind(IMAGE("f32", " ROOT a = f32[2,3,4,5] add(r, c)\n"), "3 x 3, added: cuDNN");
+  behind(IMAGE("f32", RELU("f32", "[2,3,4,5]", "c")), "3 x 3, relu: cuDNN");
+  // both, in either order
+  behind(IMAGE("f32", BIAS("f32") " a = f32[2,3,4,5] add(r, s)\n" RELU("f32", "[2,3,4,5]", "a")),
+         ", added, bias, relu: cuDNN");
+  behind(IMAGE("f32", " a = f32[2,3,4,5] add(c, r)\n bs = f32[2,3,4,5] broadcast(b), "
+                      "dimensions={3}\n ROOT s = f32[2,3,4,5] add(bs, a)\n"),
+         ", added, bias: cuDNN");
+  behind(PLANES("f32", WITH_BIAS("f32", "[2,5,3,4]", "1") RELU("f32", "[2,5,3,4]", "s")),
+         ", bias, relu: cuDNN");
+  // 16 bits
+  behind(IMAGE("f16", BIAS("f16") GELU("f16", "[2,3,4,5]")), ", bias, gelu: cuDNN");
+  behind(
+      IMAGE("bf16", BIAS("bf16") " a = bf16[2,3,4,5] add(s, r)\n" RELU("bf16", "[2,3,4,5]", "a")),
+      ", added, bias, relu: cuDNN");
+  // one dimension
+  behind(FUSED("f32", "[2,9,4]", "[3,4,5]", "[5]", "[2,7,5]",
+               "window={size=3}, dim_labels=b0f_0io->b0f",
+               WITH_BIAS("f32", "[2,7,5]", "2") RELU("f32", "[2,7,5]", "s")),
+         ", bias, relu: cuDNN");
+  // what stays ours: f64, gelu of f32, a vector along another dimension
+  behind(IMAGE("f64", BIAS("f64") RELU("f64", "[2,3,4,5]", "s")), NULL);
+  behind(IMAGE("f32", BIAS("f32") GELU("f32", "[2,3,4,5]")), NULL);
+  behind(FUSED("f32", "[2,5,7,4]", "[3,3,4,5]", "[5]", "[2,3,5,5]", "window={size=3x3}, " NHWC,
+               WITH_BIAS("f32", "[2,3,5,5]", "2") RELU("f32", "[2,3,5,5]", "s")),
+         NULL);
 }
 
 static void stays(const char *text) { expect(text, "ok", BACKEND_LIBRARIES_ON, NULL, NULL); }
@@ -135,7 +206,7 @@ static void faults(void **st) {
 }
 
 // The installed library, as far as it goes without a device: found, of a version that is taken,
-// with all functions, and content with a tensor and a convolution.
+// with all functions, and content with tensors, a convolution and an epilogue.
 static void installed(void **st) {
   (void)st;
   dnn_api api;
@@ -165,6 +236,31 @@ static void installed(void **st) {
   GOOD(desc_set(window, DNN_CONVOLUTION_BEFORE, DNN_OF_I64, 2, none));
   GOOD(desc_set(window, DNN_CONVOLUTION_AFTER, DNN_OF_I64, 2, none));
   GOOD(desc_ready(window));
+  // an epilogue: relu of a virtual tensor
+  const bool is_virtual = true;
+  const i64 between = 2;
+  const int relu = DNN_RELU;
+  dnn_desc *virtual = NULL, *pointwise = NULL, *apply = NULL;
+  GOOD(desc_new(DNN_TENSOR, &virtual));
+  GOOD(desc_set(virtual, DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, &compute));
+  GOOD(desc_set(virtual, DNN_TENSOR_DIMS, DNN_OF_I64, 4, dims));
+  GOOD(desc_set(virtual, DNN_TENSOR_STRIDES, DNN_OF_I64, 4, strides));
+  GOOD(desc_set(virtual, DNN_TENSOR_ID, DNN_OF_I64, 1, &between));
+  GOOD(desc_set(virtual, DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1, &alignment));
+  GOOD(desc_set(virtual, DNN_TENSOR_VIRTUAL, DNN_OF_BOOL, 1, &is_virtual));
+  GOOD(desc_ready(virtual));
+  GOOD(desc_new(DNN_POINTWISE, &pointwise));
+  GOOD(desc_set(pointwise, DNN_POINTWISE_MODE, DNN_OF_POINTWISE, 1, &relu));
+  GOOD(desc_set(pointwise, DNN_POINTWISE_TYPE, DNN_OF_TYPE, 1, &compute));
+  GOOD(desc_ready(pointwise));
+  GOOD(desc_new(DNN_APPLY, &apply));
+  GOOD(desc_set(apply, DNN_APPLY_POINTWISE, DNN_OF_DESC, 1, &pointwise));
+  GOOD(desc_set(apply, DNN_APPLY_X, DNN_OF_DESC, 1, &virtual));
+  GOOD(desc_set(apply, DNN_APPLY_Y, DNN_OF_DESC, 1, &tensor));
+  GOOD(desc_ready(apply));
+  GOOD(desc_free(apply));
+  GOOD(desc_free(pointwise));
+  GOOD(desc_free(virtual));
   GOOD(desc_free(window));
   GOOD(desc_free(tensor));
 }
@@ -173,6 +269,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(types, make_folder),
       cmocka_unit_test(shapes),
+      cmocka_unit_test(epilogues),
       cmocka_unit_test(refused),
       cmocka_unit_test(choices),
       cmocka_unit_test(remembered),
