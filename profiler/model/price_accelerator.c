@@ -127,7 +127,7 @@ void prof_price_accelerator(const prof_work *w, const prof_device *d, u32 n,
                             const prof_place *places, prof_kernel *out) {
   *out = (prof_kernel){.bytes = w->read + w->written, .flops = w->flops, .launch_s = d->launch_s};
   out->memory_s = memory_time(d, n, places) * (1 + extra_passes(w));
-  if (w->special == PROF_PRODUCT) {
+  if (w->special == PROF_PRODUCT || w->fused_product) {
     const prof_product *p = &w->product;
     out->utilization = prof_product_utilization(p, d);
     double flops = HS_MAX(w->flops, 0) * (hlo_dtype_is_complex(p->type) ? 4 : 1);

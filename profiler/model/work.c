@@ -587,6 +587,20 @@ static void count_solve(prof_work *w, const hlo_instr *i) {
        hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET)) == HLO_CUSTOM_LAPACK_POTRF);
 }
 
+// The only product of a fusion's body: an accelerator does what is fused around it while its
+// numbers come and go.
+static void count_product_within(prof_work *w, const hlo_computation *c) {
+  const hlo_instr *one = NULL;
+  hlo_for_each_instr(i, c) {
+    if (i->opcode != HLO_DOT && i->opcode != HLO_CONVOLUTION) continue;
+    w->fused_product = !one;
+    if (one) return;
+    one = i;
+  }
+  if (one && one->opcode == HLO_DOT) w->product = dot_form(one);
+  else if (one) w->product = conv_form(one, hlo_cost_instr(one).flops);
+}
+
 void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   prof_work *w = out;
   *w = (prof_work){.read = c->bytes_read,
@@ -653,6 +667,7 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   }
   if (i->opcode == HLO_FUSION) {
     count_fusion(w, hlo_fusion_comp(i));
+    count_product_within(w, hlo_fusion_comp(i));
     return;
   }
   w->copied = i->opcode == HLO_CONCATENATE;

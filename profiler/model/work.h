@@ -56,6 +56,7 @@ enum { PROF_MOST_COUNTS = 48 };
 typedef struct prof_work {
   prof_special special;
   prof_product product;      // PRODUCT
+  bool fused_product;        // a fusion with one product in it, which is the above; counted as well
   double items, item_bytes;  // GATHER, SCATTER: indices and what each moves; SORT: elements and
                              // bytes of all arrays per element
   double line;               // SORT: elements in a line; FFT: length; SOLVE: extent of a matrix

@@ -270,6 +270,25 @@ static void roofs(void **st) {
   }
 }
 
+// What is added behind a product, in one kernel with it, costs an accelerator little beside it.
+static void fused_products(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nf {\n  p = bf16[2048,2048] parameter(0)\n"
+                  "  q = bf16[2048] parameter(1)\n  d = bf16[2048,2048] dot(p, p), "
+                  "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+                  "  b = bf16[2048,2048] broadcast(q), dimensions={1}\n"
+                  "  ROOT s = bf16[2048,2048] add(d, b)\n}\nENTRY main {\n"
+                  "  p = bf16[2048,2048] parameter(0)\n  q = bf16[2048] parameter(1)\n"
+                  "  d = bf16[2048,2048] dot(p, p), lhs_contracting_dims={1}, "
+                  "rhs_contracting_dims={0}\n  k = bf16[2048,2048] fusion(p, q), kind=kOutput, "
+                  "calls=f\n  ROOT t = (bf16[2048,2048], bf16[2048,2048]) tuple(d, k)\n}\n");
+  prof_kernel alone, fused;
+  prof_estimate_kernel(hlo_find_instr(x.m, "d"), prof_device_find("h100"), &alone);
+  prof_estimate_kernel(hlo_find_instr(x.m, "k"), prof_device_find("h100"), &fused);
+  assert_true(fused.compute_s >= alone.compute_s && fused.compute_s <= 1.01 * alone.compute_s);
+  unload(&x);
+}
+
 // ---- around kernels -----------------------------------------------------------------------------
 static prof_estimate estimate(const char *text, const char *device) {
   loaded x = load(text);
@@ -633,6 +652,7 @@ int main(void) {
       cmocka_unit_test(inlined_in_loops),
       cmocka_unit_test(utilization),
       cmocka_unit_test(roofs),
+      cmocka_unit_test(fused_products),
       cmocka_unit_test(loops),
       cmocka_unit_test(overlap),
       cmocka_unit_test(collectives),
