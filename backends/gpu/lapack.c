@@ -2,8 +2,9 @@
 // JAX, and XLA's own two of QR. See library.h.
 //
 // A call is a row of `routines`: what its operands and results have to be, what workspace cuSOLVER
-// wants, how it is called for one matrix. Matrices of a batch are done one after the other. What
-// is overwritten is copied to its result's place and worked on there.
+// wants, how it is called for one matrix. Matrices of a batch are done one after the other, or,
+// where they are small or many (by JAX's rule), by one call for all: of cuBLAS, if it is here, or
+// of cuSOLVER. What is overwritten is copied to its result's place and worked on there.
 //
 // cuSOLVER has matrices by columns. Those by rows are worked on in the scratch block, and helpers
 // turn them there and back. It has singular values of matrices with at least as many rows as
@@ -34,6 +35,14 @@ typedef struct matrices {
 } matrices;
 
 typedef struct lapack_call lapack_call;
+// All matrices of a batch by one call.
+typedef struct together {
+  const char *library, *call;
+  // Whether that is meant and can be done here; asks for its workspace.
+  hs_status (*open)(gpu_program *, lapack_call *, bool *may);
+  hs_status (*run)(gpu_program *, lapack_call *, cuda_ptr array, cuda_ptr vector, cuda_ptr scratch,
+                   cuda_ptr info);
+} together;
 typedef struct routine {
   const char *target, *name;  // in front of and behind LAPACK's letter; name "": it has none
   const char *call;           // cuSOLVER's
@@ -42,23 +51,28 @@ typedef struct routine {
   hs_status (*room)(lapack_call *);
   solver_result (*run)(const lapack_call *, const cuda_ptr *array, cuda_ptr vector, cuda_ptr work,
                        cuda_ptr info);
+  const together *all;  // NULL: there is no such call
 } routine;
 
 struct lapack_call {
   gpu_call call;
   const gpu_solver *solver;
+  const gpu_cublas *blas;
   const routine *routine;
+  const together *all;  // how it is done; NULL: one by one
+  solver_jacobi *jacobi;
+  gpu_addresses list;
   hlo_dtype type;
   u32 number;          // of the type: row of the tables of functions
   i64 batch, m, n, k;  // of the first matrices; k: of what is computed
   matrices array[MOST_ARRAYS];
   u32 narrays;
-  u32 vector, info;     // leaf, operands first; NOWHERE
-  i64 vector_bytes;     // of one matrix
-  char mode, triangle;  // LAPACK's letters
-  bool left, adjoint;   // ormqr
-  int room;             // elements of the workspace
-  i64 info_at;          // in the scratch block
+  u32 vector, info;      // leaf, operands first; NOWHERE
+  i64 vector_bytes;      // of one matrix
+  char mode, triangle;   // LAPACK's letters
+  bool left, adjoint;    // ormqr
+  int room;              // elements of the workspace
+  i64 info_at, list_at;  // in the scratch block
 };
 
 // ---- what fits ----------------------------------------------------------------------------------
@@ -275,18 +289,106 @@ static solver_result svd_run(const lapack_call *c, const cuda_ptr *a, cuda_ptr v
                          columns, a[0], rows, values, u, rows, v, columns, work, c->room, 0, info);
 }
 
+// ---- many at once -------------------------------------------------------------------------------
+
+static bool are_many(const lapack_call *c) {
+  enum { LARGE = 128 };
+  return c->batch > 1 && c->batch <= INT32_MAX && c->m / c->batch <= LARGE &&
+         c->n / c->batch <= LARGE;
+}
+
+// Without cuBLAS they are done one by one.
+static hs_status find_cublas(gpu_program *g, lapack_call *c, bool *may) {
+  hs_status s = gpu_cublas_find(g->dev, &c->blas);
+  *may = hs_ok(s);
+  if (g->dev->failed) return s;
+  hs_status_drop(s);
+  return HS_GOOD;
+}
+
+#define OF_BLAS(c, fn)                        \
+  ((c)->number == 0   ? (c)->blas->api.fn##_s \
+   : (c)->number == 1 ? (c)->blas->api.fn##_d \
+   : (c)->number == 2 ? (c)->blas->api.fn##_c \
+                      : (c)->blas->api.fn##_z)
+static const char factoring[] = "factorizations";
+
+static hs_status lus_open(gpu_program *g, lapack_call *c, bool *may) {
+  *may = c->m == c->n && are_many(c);
+  return *may ? find_cublas(g, c, may) : HS_GOOD;
+}
+static hs_status lus_run(gpu_program *g, lapack_call *c, cuda_ptr a, cuda_ptr pivots,
+                         cuda_ptr scratch, cuda_ptr info) {
+  const cublas_api *api = &c->blas->api;
+  cuda_ptr list = scratch + (cuda_ptr)c->list_at;
+  i64 bytes = c->n * c->n * (i64)hlo_dtype_storage(c->type);
+  HS_TRY(gpu_addresses_put(g, &c->list, 1, &a, &bytes, c->batch, list));
+  HS_TRY(cublas_check(api->stream(api->handle, g->dev->stream), factoring));
+  return cublas_check(
+      OF_BLAS(c, lus)(api->handle, (int)c->n, list, (int)c->n, pivots, info, (int)c->batch),
+      factoring);
+}
+
+static hs_status qrs_open(gpu_program *g, lapack_call *c, bool *may) {
+  *may = are_many(c);
+  return *may ? find_cublas(g, c, may) : HS_GOOD;
+}
+// A matrix cannot fail: what it answers, to the host, is of its arguments.
+static hs_status qrs_run(gpu_program *g, lapack_call *c, cuda_ptr a, cuda_ptr scales,
+                         cuda_ptr scratch, cuda_ptr info) {
+  const cublas_api *api = &c->blas->api;
+  cuda_ptr list = scratch + (cuda_ptr)c->list_at,
+           second = list + (cuda_ptr)c->batch * sizeof(cuda_ptr);
+  const cuda_ptr first[] = {a, scales};
+  const i64 bytes[] = {c->m * c->n * (i64)hlo_dtype_storage(c->type), c->vector_bytes};
+  int said = 0;
+  HS_TRY(gpu_addresses_put(g, &c->list, 2, first, bytes, c->batch, list));
+  HS_TRY(cublas_check(api->stream(api->handle, g->dev->stream), factoring));
+  HS_TRY(cublas_check(OF_BLAS(c, qrs)(api->handle, (int)c->m, (int)c->n, list, (int)c->m, second,
+                                      &said, (int)c->batch),
+                      factoring));
+  if (said) return cublas_check(BLAS_INVALID_VALUE, factoring);
+  return gpu_check(g->dev, g->dev->d.set8(info, 0, (size_t)c->batch * sizeof(i32), g->dev->stream),
+                   factoring);
+}
+
+// By Jacobi's method, for small ones.
+static hs_status eigens_open(gpu_program *g, lapack_call *c, bool *may) {
+  enum { SMALL = 32 };
+  (void)g;
+  *may = c->n <= SMALL && are_many(c);
+  if (!*may) return HS_GOOD;
+  HS_TRY(solver_check(c->solver->api.jacobi_new(&c->jacobi), asking));
+  return solver_check(OF_TYPE(c, eigens_room)(c->solver->handle, vectors(c), triangle(c), (int)c->n,
+                                              0, (int)c->n, 0, &c->room, c->jacobi, (int)c->batch),
+                      asking);
+}
+static hs_status eigens_run(gpu_program *g, lapack_call *c, cuda_ptr a, cuda_ptr values,
+                            cuda_ptr scratch, cuda_ptr info) {
+  static const char what[] = "eigenproblems";
+  HS_TRY(solver_check(c->solver->api.stream(c->solver->handle, g->dev->stream), what));
+  return solver_check(OF_TYPE(c, eigens)(c->solver->handle, vectors(c), triangle(c), (int)c->n, a,
+                                         (int)c->n, values, scratch, c->room, info, c->jacobi,
+                                         (int)c->batch),
+                      what);
+}
+
+static const together lus = {"cuBLAS", "getrfBatched", lus_open, lus_run},
+                      qrs = {"cuBLAS", "geqrfBatched", qrs_open, qrs_run},
+                      eigens = {"cuSOLVER", "syevjBatched", eigens_open, eigens_run};
+
 static const routine routines[] = {
-    {"lapack_", "getrf", "getrf", lu_fits, lu_room, lu_run},
-    {"lapack_", "geqrf", "geqrf", qr_fits, qr_room, qr_run},
-    {"lapack_", "orgqr", "orgqr", q_fits, q_room, q_run},
-    {"lapack_", "ungqr", "ungqr", q_fits, q_room, q_run},
-    {"lapack_", "ormqr", "ormqr", by_q_fits, by_q_room, by_q_run},
-    {"lapack_", "unmqr", "unmqr", by_q_fits, by_q_room, by_q_run},
-    {"lapack_", "syevd", "syevd", eigen_fits, eigen_room, eigen_run},
-    {"lapack_", "heevd", "heevd", eigen_fits, eigen_room, eigen_run},
-    {"lapack_", "gesdd", "gesvd", svd_fits, svd_room, svd_run},
-    {"Qr", "", "geqrf", qr_fits, qr_room, qr_run},
-    {"ProductOfElementaryHouseholderReflectors", "", "orgqr", q_fits, q_room, q_run},
+    {"lapack_", "getrf", "getrf", lu_fits, lu_room, lu_run, &lus},
+    {"lapack_", "geqrf", "geqrf", qr_fits, qr_room, qr_run, &qrs},
+    {"lapack_", "orgqr", "orgqr", q_fits, q_room, q_run, NULL},
+    {"lapack_", "ungqr", "ungqr", q_fits, q_room, q_run, NULL},
+    {"lapack_", "ormqr", "ormqr", by_q_fits, by_q_room, by_q_run, NULL},
+    {"lapack_", "unmqr", "unmqr", by_q_fits, by_q_room, by_q_run, NULL},
+    {"lapack_", "syevd", "syevd", eigen_fits, eigen_room, eigen_run, &eigens},
+    {"lapack_", "heevd", "heevd", eigen_fits, eigen_room, eigen_run, &eigens},
+    {"lapack_", "gesdd", "gesvd", svd_fits, svd_room, svd_run, NULL},
+    {"Qr", "", "geqrf", qr_fits, qr_room, qr_run, &qrs},
+    {"ProductOfElementaryHouseholderReflectors", "", "orgqr", q_fits, q_room, q_run, NULL},
 };
 
 // ---- which ones ---------------------------------------------------------------------------------
@@ -347,11 +449,14 @@ static hs_status bring(gpu_program *g, const cpu_step *s, lapack_call *c, const 
   return gpu_copy(g, *at, from, (size_t)(c->batch * bytes_of(c, x)));
 }
 
-static hs_status compute(gpu_program *g, const cpu_step *s, const lapack_call *c,
-                         const cuda_ptr *at) {
+static hs_status compute(gpu_program *g, const cpu_step *s, lapack_call *c, const cuda_ptr *at) {
   cuda_ptr scratch = g->addr[s->scratch_slot], vector = gpu_address(g, s->vals[c->vector]),
            info = c->info == NOWHERE ? scratch + (cuda_ptr)c->info_at
                                      : gpu_address(g, s->vals[c->info]);
+  if (c->all) {
+    g->launches++;
+    return c->all->run(g, c, at[0], vector, scratch, info);
+  }
   HS_TRY(solver_check(c->solver->api.stream(c->solver->handle, g->dev->stream), c->routine->call));
   for (i64 b = 0; b < c->batch; b++) {
     cuda_ptr one[MOST_ARRAYS] = {0};
@@ -389,7 +494,11 @@ static void print_call(const gpu_call *x, hs_buf *out) {
   hs_buf_printf(out, "%lld of %lld x %lld", (long long)c->batch, (long long)c->m, (long long)c->n);
 }
 
-static void free_call(gpu_program *g, gpu_call *x) { (void)g, (void)x; }
+static void free_call(gpu_program *g, gpu_call *x) {
+  lapack_call *c = (lapack_call *)x;
+  gpu_addresses_free(g, &c->list);
+  if (c->jacobi) (void)c->solver->api.jacobi_free(c->jacobi);
+}
 
 static const gpu_call_kind calls = {
     .unrecorded = true, .run = run_call, .print = print_call, .free = free_call};
@@ -430,13 +539,20 @@ static hs_status place(gpu_program *g, hlo_ctx *ctx, lapack_call *c, const hlo_i
 }
 
 static hs_status make(gpu_program *g, const hlo_instr *i, lapack_call *c, i64 *scratch) {
-  HS_TRY(c->routine->room(c));
+  const together *all = c->routine->all;
+  bool may = false;
+  if (all) HS_TRY(all->open(g, c, &may));
+  if (may) c->all = all;
+  else HS_TRY(c->routine->room(c));
   c->info_at = gpu_aligned(c->room * (i64)hlo_dtype_storage(c->type));
-  *scratch = c->info_at + gpu_aligned(c->batch * (i64)sizeof(i32));
+  c->list_at = c->info_at + gpu_aligned(c->batch * (i64)sizeof(i32));
+  *scratch = c->list_at + gpu_aligned(may ? 2 * c->batch * (i64)sizeof(cuda_ptr) : 0);
   for (u32 k = 0; k < c->narrays; k++) HS_TRY(place(g, i->parent->module->ctx, c, i, k, scratch));
   gpu_call_stands(g, &c->call, i);
-  (void)snprintf(c->call.text, sizeof c->call.text, "cuSOLVER");
-  (void)snprintf(c->call.note, sizeof c->call.note, "cuSOLVER %s", c->routine->call);
+  const char *library = may ? all->library : "cuSOLVER";
+  (void)snprintf(c->call.text, sizeof c->call.text, "%s", library);
+  (void)snprintf(c->call.note, sizeof c->call.note, "%s %s", library,
+                 may ? all->call : c->routine->call);
   return HS_GOOD;
 }
 

@@ -7,7 +7,7 @@
 //   window.c   cuDNN: convolutions, as dots, with what follows them
 //   fourier.c  cuFFT: transforms
 //   factor.c, triangular.c  cuSOLVER and cuBLAS: Cholesky factors, triangular systems
-//   lapack.c   cuSOLVER: LU, QR, eigenvalues, singular values
+//   lapack.c   cuSOLVER, and cuBLAS for many: LU, QR, eigenvalues, singular values
 //   library.c  what they have in common: the library that is open, and the calls of a program
 //
 // A dot or convolution has our kernel as well: it is what the library is measured against, and what
@@ -98,6 +98,11 @@ hs_status gpu_solver_find(gpu_device *, const gpu_solver **out);
 // As for fourier.c. An error says why the library does not do it.
 bool gpu_factor_is(const hlo_instr *);
 hs_status gpu_factor_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
+typedef struct gpu_cublas {
+  gpu_library l;
+  cublas_api api;
+} gpu_cublas;
+hs_status gpu_cublas_find(gpu_device *, const gpu_cublas **out);
 bool gpu_triangular_is(const hlo_instr *);
 hs_status gpu_triangular_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);
 bool gpu_lapack_is(const hlo_instr *);

@@ -9,11 +9,6 @@
 
 #if HAVE_LLVM
 
-typedef struct gpu_cublas {
-  gpu_library l;
-  cublas_api api;
-} gpu_cublas;
-
 typedef struct triangular_call {
   gpu_call call;
   cpu_linalg p;
@@ -31,6 +26,13 @@ static const gpu_library_kind cublas = {
     .variable = "HLOSH_LIBCUBLAS",
     .open = open_cublas,
 };
+
+hs_status gpu_cublas_find(gpu_device *dev, const gpu_cublas **out) {
+  gpu_library *l;
+  hs_status s = gpu_library_find(dev, &dev->library[GPU_CUBLAS], &cublas, &l);
+  *out = (const gpu_cublas *)l;
+  return s;
+}
 
 // ---- which systems ------------------------------------------------------------------------------
 
@@ -107,10 +109,9 @@ static const gpu_call_kind systems = {
     .unrecorded = true, .run = run_call, .print = print_call, .free = free_call};
 
 hs_status gpu_triangular_add(gpu_program *g, const hlo_instr *i, gpu_call **out, i64 *scratch) {
-  gpu_library *l;
-  HS_TRY(gpu_library_find(g->dev, &g->dev->library[GPU_CUBLAS], &cublas, &l));
   triangular_call *c = HS_NEW(&g->arena, triangular_call);
-  *c = (triangular_call){.call.kind = &systems, .blas = (const gpu_cublas *)l};
+  *c = (triangular_call){.call.kind = &systems};
+  HS_TRY(gpu_cublas_find(g->dev, &c->blas));
   HS_REQUIRE(cpu_linalg_of(i, &c->p) && describe(&c->p, c));
   c->type = gpu_linear_type(c->p.type);
   *scratch = c->p.batch > 1 ? 2 * c->p.batch * (i64)sizeof(cuda_ptr) : 0;

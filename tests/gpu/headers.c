@@ -187,6 +187,14 @@ static inline void lapack_arguments(void) {
   cusolverStatus_t (*svd)(cusolverDnHandle_t, signed char, signed char, int, int, cuComplex *, int,
                           float *, cuComplex *, int, cuComplex *, int, cuComplex *, int, float *,
                           int *) = cusolverDnCgesvd;
+  cusolverStatus_t (*eigens)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int,
+                             cuComplex *, int, float *, cuComplex *, int, int *, syevjInfo_t, int) =
+      cusolverDnCheevjBatched;
+  cublasStatus_t (*lus)(cublasHandle_t, int, double *const *, int, int *, int *, int) =
+      cublasDgetrfBatched;
+  cublasStatus_t (*qrs)(cublasHandle_t, int, int, float *const *, int, float *const *, int *, int) =
+      cublasSgeqrfBatched;
+  (void)eigens, (void)lus, (void)qrs;
   cusolverStatus_t (*svd_room)(cusolverDnHandle_t, int, int, int *) = cusolverDnSgesvd_bufferSize;
   (void)lu, (void)qr, (void)q, (void)by_q, (void)by_q_room;
   (void)eigen, (void)eigen_room, (void)svd, (void)svd_room;

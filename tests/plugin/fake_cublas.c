@@ -1,5 +1,6 @@
 // fake_cublas.c — a cuBLAS of our own for tests: solves triangular systems in the memory of the
-// emulated device, and misbehaves on request.
+// emulated device, has LAPACK factor many matrices there, where the program that loads it has that,
+// and misbehaves on request.
 //
 // It is as strict as the library's documentation allows it to be: handles, numbers, sizes, memory
 // that was allocated. The other triangle is not read, nor a diagonal of ones. What breaks a rule
@@ -150,3 +151,76 @@ SYSTEMS(S, 0)
 SYSTEMS(D, 1)
 SYSTEMS(C, 2)
 SYSTEMS(Z, 3)
+
+// ---- factors of many matrices -------------------------------------------------------------------
+#define LAPACK(t)                                                                         \
+  extern int LAPACKE_##t##getrf(int, int, int, void *, int, int *) __attribute__((weak)); \
+  extern int LAPACKE_##t##geqrf(int, int, int, void *, int, void *) __attribute__((weak));
+LAPACK(s)
+LAPACK(d)
+LAPACK(c)
+LAPACK(z)
+#define OF_TYPE(type, fn)        \
+  ((type) == 0   ? LAPACKE_s##fn \
+   : (type) == 1 ? LAPACKE_d##fn \
+   : (type) == 2 ? LAPACKE_c##fn \
+                 : LAPACKE_z##fn)
+enum { COLUMNS = 102 };
+
+typedef struct factors {
+  int type, m, n, leading, batch;
+  const cuda_ptr *as, *taus;  // taus NULL: LU
+  i32 *pivots, *info;
+} factors;
+
+static void factor(void *arg) {
+  const factors *f = arg;
+  for (int b = 0; b < f->batch; b++) {
+    void *a = (void *)(uintptr_t)f->as[b], *tau = f->taus ? (void *)(uintptr_t)f->taus[b] : NULL;
+    if (tau) (void)OF_TYPE(f->type, geqrf)(COLUMNS, f->m, f->n, a, f->leading, tau);
+    else
+      f->info[b] =
+          OF_TYPE(f->type, getrf)(COLUMNS, f->m, f->n, a, f->leading, f->pivots + (i64)b * f->n);
+  }
+}
+
+static blas_result start_factors(const cublas_handle *h, factors f) {
+  RULE(h && h->open && h->stream && !is_captured(h->stream));
+  RULE(f.m > 0 && f.n > 0 && f.batch > 0 && f.leading >= f.m);
+  RULE(on_device((cuda_ptr)(uintptr_t)f.as, 8 * (i64)f.batch, 8));
+  if (is("failing")) return BLAS_EXECUTION_FAILED;
+  if (!LAPACKE_sgetrf) return BLAS_NOT_SUPPORTED;
+  factors *own = calloc(1, sizeof *own);  // as long as the process
+  *own = f;
+  return enqueue(h->stream, factor, own) ? BLAS_OK : BLAS_EXECUTION_FAILED;
+}
+
+#define FACTORS(t, number_type)                                                               \
+  blas_result cublas##t##getrfBatched(cublas_handle *handle, int n, cuda_ptr as, int leading, \
+                                      cuda_ptr pivots, cuda_ptr info, int batch) {            \
+    RULE(on_device(pivots, 4 * (i64)n * batch, 4) && on_device(info, 4 * (i64)batch, 4));     \
+    return start_factors(handle, (factors){.type = number_type,                               \
+                                           .m = n,                                            \
+                                           .n = n,                                            \
+                                           .leading = leading,                                \
+                                           .batch = batch,                                    \
+                                           .as = (const cuda_ptr *)(uintptr_t)as,             \
+                                           .pivots = (i32 *)(uintptr_t)pivots,                \
+                                           .info = (i32 *)(uintptr_t)info});                  \
+  }                                                                                           \
+  blas_result cublas##t##geqrfBatched(cublas_handle *handle, int m, int n, cuda_ptr as,       \
+                                      int leading, cuda_ptr taus, int *info, int batch) {     \
+    RULE(info &&on_device(taus, 8 * (i64)batch, 8));                                          \
+    *info = 0;                                                                                \
+    return start_factors(handle, (factors){.type = number_type,                               \
+                                           .m = m,                                            \
+                                           .n = n,                                            \
+                                           .leading = leading,                                \
+                                           .batch = batch,                                    \
+                                           .as = (const cuda_ptr *)(uintptr_t)as,             \
+                                           .taus = (const cuda_ptr *)(uintptr_t)taus});       \
+  }
+FACTORS(S, 0)
+FACTORS(D, 1)
+FACTORS(C, 2)
+FACTORS(Z, 3)

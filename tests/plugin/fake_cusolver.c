@@ -183,6 +183,9 @@ LAPACK(z, ungqr, unmqr, heevd)
                  : LAPACKE_z##complex)
 
 typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD } sort;
+struct solver_jacobi {
+  bool open;
+};
 typedef struct job {
   sort sort;
   int type, m, n, k, leading;
@@ -192,6 +195,7 @@ typedef struct job {
   char jobs[2], triangle;              // of eigenproblems and singular values
   int side, op, x_leading, v_leading;  // by Q; of singular values: of U and V
   cuda_ptr x, v;
+  int more;  // matrices behind the first one
 } job;
 
 enum { COLUMNS = 102 };
@@ -222,21 +226,28 @@ static int by_lapack(const job *j) {
   return free(rest), r;
 }
 
+static i64 columns_bytes(const job *j, int leading, int columns) {
+  return (i64)leading * columns * size_of_number(j->type);
+}
+static i64 real_bytes(const job *j) { return j->type % 2 ? 8 : 4; }
+
 static void run_job(void *arg) {
   const job *j = arg;
   memset(at(j->work), 0xa5, (size_t)(j->elements * size_of_number(j->type)));
-  *(i32 *)at(j->info) = by_lapack(j);
-}
-
-static i64 columns_bytes(const job *j, int leading, int columns) {
-  return (i64)leading * columns * size_of_number(j->type);
+  job one = *j;
+  for (int b = 0; b <= j->more; b++) {
+    *(i32 *)at(one.info) = by_lapack(&one);
+    one.a += (cuda_ptr)columns_bytes(j, j->leading, j->n);
+    one.vector += (cuda_ptr)(j->n * real_bytes(j));
+    one.info += sizeof(i32);
+  }
 }
 
 static bool is_job(char c) { return c == 'A' || c == 'S' || c == 'N'; }
 
 // What the documentation asks of sizes, and which memory is touched.
 static solver_result rules(const job *j) {
-  i64 real = j->type % 2 ? 8 : 4, least = j->m < j->n ? j->m : j->n;
+  i64 real = real_bytes(j), least = j->m < j->n ? j->m : j->n;
   RULE(j->m > 0 && j->n > 0 && j->k >= 0 && j->type < 4);
   if (j->sort == BY_Q) {
     int order = j->side == CUBLAS_LEFT ? j->m : j->n;
@@ -254,12 +265,13 @@ static solver_result rules(const job *j) {
   if (j->sort == EIGEN) RULE(j->triangle && j->jobs[0]);
   if (j->sort == SVD) RULE(j->m >= j->n);
   if (!j->work) return SOLVER_OK;
-  RULE(on_device(j->a, columns_bytes(j, j->leading, j->n), 4));
+  RULE(on_device(j->a, (1 + j->more) * columns_bytes(j, j->leading, j->n), 4));
+  RULE(j->more == 0 || j->leading == j->n);
   i64 vector = j->sort == LU ? 4 * least
                : j->sort == EIGEN || j->sort == SVD
                    ? real * least
                    : (j->sort == Q ? j->k : least) * size_of_number(j->type);
-  RULE(on_device(j->vector, vector, 4));
+  RULE(on_device(j->vector, (1 + j->more) * vector, 4));
   if (j->sort != SVD) return SOLVER_OK;
   RULE(is_job(j->jobs[0]) && is_job(j->jobs[1]));
   if (j->jobs[0] != 'N')
@@ -279,7 +291,7 @@ static solver_result job_room(const solver_handle *h, job j, int *out) {
 static solver_result job_start(const solver_handle *h, job j) {
   RULE(h && h->open && h->stream && !is_captured(h->stream));
   RULE(j.elements >= ROOM + j.n && on_device(j.work, j.elements * size_of_number(j.type), 16));
-  RULE(on_device(j.info, 4, 4));
+  RULE(on_device(j.info, 4 * (1 + (i64)j.more), 4));
   if (rules(&j) != SOLVER_OK) return SOLVER_INVALID_VALUE;
   if (is("failing")) return SOLVER_EXECUTION_FAILED;
   if (!LAPACKE_sgesvd) return SOLVER_NOT_SUPPORTED;
@@ -291,6 +303,17 @@ static solver_result job_start(const solver_handle *h, job j) {
 static char triangle_letter(int t) { return t == CUBLAS_LOWER ? 'L' : t == CUBLAS_UPPER ? 'U' : 0; }
 static char vectors_letter(int v) {
   return v == SOLVER_VECTORS ? 'V' : v == SOLVER_VALUES ? 'N' : 0;
+}
+
+solver_result cusolverDnCreateSyevjInfo(solver_jacobi **p) {
+  *p = calloc(1, sizeof **p);
+  (*p)->open = true;
+  return SOLVER_OK;
+}
+
+solver_result cusolverDnDestroySyevjInfo(solver_jacobi *p) {
+  RULE(p && p->open);
+  return free(p), SOLVER_OK;
 }
 
 // getrf is not told how large its workspace is
@@ -366,6 +389,30 @@ static char vectors_letter(int v) {
                               .jobs = {(char)u_job, (char)v_job}, .x = u, .x_leading = u_leading,  \
                               .v = v, .v_leading = v_leading});                                    \
   }
+#define MANY(t, number_type, syevj)                                                               \
+  solver_result cusolverDn##t##syevj##Batched_bufferSize(                                         \
+      solver_handle *h, int vectors, int triangle, int n, cuda_ptr a, int leading,                \
+      cuda_ptr values, int *elements, solver_jacobi *p, int batch) {                              \
+    RULE(p && p->open && batch > 0);                                                              \
+    return job_room(h,                                                                            \
+                    (job){EIGEN, number_type, n, n, 0, leading, a, values,                        \
+                          .jobs = {vectors_letter(vectors)},                                      \
+                          .triangle = triangle_letter(triangle)},                                 \
+                    elements);                                                                    \
+  }                                                                                               \
+  solver_result cusolverDn##t##syevj##Batched(solver_handle *h, int vectors, int triangle, int n, \
+                                              cuda_ptr a, int leading, cuda_ptr values,           \
+                                              cuda_ptr memory, int elements, cuda_ptr info,       \
+                                              solver_jacobi *p, int batch) {                      \
+    RULE(p && p->open && batch > 0);                                                              \
+    return job_start(h, (job){EIGEN, number_type, n, n, 0, leading, a, values, memory, elements,  \
+                              info, .jobs = {vectors_letter(vectors)},                            \
+                              .triangle = triangle_letter(triangle), .more = batch - 1});         \
+  }
+MANY(S, 0, syevj)
+MANY(D, 1, syevj)
+MANY(C, 2, heevj)
+MANY(Z, 3, heevj)
 JOBS(S, 0, orgqr, ormqr, syevd)
 JOBS(D, 1, orgqr, ormqr, syevd)
 JOBS(C, 2, ungqr, unmqr, heevd)

@@ -11,6 +11,7 @@
 
 typedef int solver_result;  // SOLVER_OK, or a row of cusolver_errors.def
 typedef struct solver_handle solver_handle;
+typedef struct solver_jacobi solver_jacobi;  // what is asked of an iteration
 
 enum {
   SOLVER_OK = 0,

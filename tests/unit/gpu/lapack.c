@@ -14,8 +14,12 @@ static outcome run_with(const char *text, const char *mode, backend_libraries li
                           libraries);
 }
 
+static const char *cublas;  // a mode of cuBLAS; NULL: there is none
+
 static void goes_there(char *text, const char *said) {
+  if (cublas) setenv("HLOSH_LIBCUBLAS", plugin_fake_cublas(cublas), 1);
   outcome o = run_with(text, "ok", BACKEND_LIBRARIES_AUTO);
+  unsetenv("HLOSH_LIBCUBLAS");
   if (!hs_ok(o.s)) fprintf(stderr, "%s\n", text);
   explain(o.s);
   if (o.fallbacks || !strstr(hs_buf_cstr(&o.schedule), said))
@@ -159,14 +163,22 @@ static void eigen(void **st) {
         complex ? "q = R[B,N,N]$ real(v)\n j = R[B,N,N]$ imag(v)\n n = R[B,N,N]$ negate(j)\n"
                   " h = T[B,N,N]$ complex(q, n)\n"
                 : "h = T[B,N,N]$ copy(v)\n");
-    goes_there(made(f, text), complex ? "cuSOLVER heevd" : "cuSOLVER syevd");
+    goes_there(made(f, text), f.batch > 1 ? "cuSOLVER syevjBatched"
+                              : complex   ? "cuSOLVER heevd"
+                                          : "cuSOLVER syevd");
     hs_free(text);
   }
   goes_there(made((form){0, 4, 4, 2, true},
                   HERMITIAN "f = (T[B,N,N]$, R[B,N], s32[B]) custom-call(x), " CALL(
                       "syevd") ", backend_config={mode = 78 : ui8, uplo = 76 : ui8}\n"
                                " ROOT w = R[B,N] get-tuple-element(f), index=1"),
-             "cuSOLVER syevd");
+             "cuSOLVER syevjBatched");
+  // larger than what is done by one call
+  goes_there(made((form){1, 33, 33, 2, true},
+                  HERMITIAN "f = (T[B,N,N]$, R[B,N], s32[B]) custom-call(x), " CALL(
+                      "syevd") ", backend_config={mode = 78 : ui8, uplo = 76 : ui8}\n"
+                               " ROOT w = R[B,N] get-tuple-element(f), index=1"),
+             "f: 2 of 33 x 33: cuSOLVER syevd");
 }
 
 // u diag(s) v, which is the matrix whatever the signs; s; the lengths of u's columns; info.
@@ -211,6 +223,30 @@ static void singular(void **st) {
              "cuSOLVER gesvd");
 }
 
+// One call for all of a batch, where cuBLAS is here too.
+static void together(void **st) {
+  (void)st;
+  cublas = "ok";
+  for (size_t k = 0; k < HS_COUNT(forms); k++) {
+    form f = forms[k];
+    f.batch = 2 + (int)k % 2;
+    goes_there(
+        made(f, MATRIX "ROOT r = (T[B,M,N]$, T[B,K], s32[B]) custom-call(x), " CALL("geqrf")),
+        "cuBLAS geqrfBatched");
+    goes_there(
+        made(f, MATRIX "ROOT r = (T[B,M,N]$, s32[B,K], s32[B]) custom-call(x), " CALL("getrf")),
+        f.m == f.n ? "cuBLAS getrfBatched" : "cuSOLVER getrf");
+  }
+  goes_there(made((form){1, 300, 300, 2, true},
+                  MATRIX "ROOT r = (T[B,M,N]$, s32[B,K], s32[B]) custom-call(x), " CALL("getrf")),
+             "cuSOLVER getrf");
+  cublas = "old";
+  goes_there(made((form){1, 4, 4, 2, true},
+                  MATRIX "ROOT r = (T[B,M,N]$, s32[B,K], s32[B]) custom-call(x), " CALL("getrf")),
+             "r: 2 of 4 x 4: cuSOLVER getrf");
+  cublas = NULL;
+}
+
 static char *one(void) {
   return made((form){0, 3, 3, 1, true},
               MATRIX "ROOT r = (T[B,M,N]$, s32[B,K], s32[B]) custom-call(x), " CALL("getrf"));
@@ -234,6 +270,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(qr),
       cmocka_unit_test(eigen),
       cmocka_unit_test(singular),
+      cmocka_unit_test(together),
       cmocka_unit_test_teardown(faults, remove_folder),
   };
   return run_cpu_tests(argc, argv, "gpu_lapack", tests, HS_COUNT(tests));
