@@ -129,6 +129,7 @@ static i64 fixed_branches(const gpu_program *g, const cpu_step *s, u32 depth) {
 static i64 fixed_step(const gpu_program *g, const cpu_step *s, u32 depth) {
   if (s->kind == CPU_STEP_COND) return fixed_branches(g, s, depth);
   if (s->kind == CPU_STEP_WHILE) return fixed_loop(g, s, depth);
+  if (g->ndevices > 1 && gpu_collective_is(s)) return -1;
   return s->device && gpu_call_recorded(g->kernels[s->kernel_index].call)
              ? (i64)((const emit_gpu_kernel *)s->device)->nbefore + 1 + (i64)s->kernel->nupdates +
                    (s->kernel->finish_chunks > 0)

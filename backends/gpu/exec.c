@@ -262,13 +262,13 @@ void gpu_segments_free(gpu_program *g) {
 // What can be recorded: anew, when it is known that the driver does less than it seemed to.
 static void plan(gpu_program *g) {
   gpu_segments_free(g);
-  if (gpu_fixed_block(g, &g->p->entry) >= LEAST_RECORDED) {
+  if (g->ndevices == 1 && gpu_fixed_block(g, &g->p->entry) >= LEAST_RECORDED) {
     g->whole.n = 1;
   } else if (!g->p->swaps) {
     if (!g->segments) g->segments = HS_NEW_ARRAY(&g->arena, gpu_segment, (u32)g->p->npos + 1);
     find_segments(g, &g->p->entry);
   }
-  gpu_control_count(g);
+  if (g->ndevices == 1) gpu_control_count(g);
 }
 
 typedef hs_status enqueue_fn(gpu_program *, void *arg);
@@ -350,6 +350,21 @@ hs_status gpu_block_run(gpu_program *g, cpu_block *b) {
   return HS_GOOD;
 }
 
+bool gpu_segment_is(const gpu_program *g, const cpu_step *s, u32 *n) {
+  const gpu_segment *x = g->segments ? &g->segments[s->pos] : NULL;
+  if (!x || !x->n || !can_record(g) || (x->tried && !x->exec)) return false;
+  *n = x->n;
+  return true;
+}
+
+hs_status gpu_segment_run(gpu_program *g, cpu_step *s) {
+  gpu_segment *x = &g->segments[s->pos];
+  step_range r = {s, x->n};
+  bool done = false;
+  HS_TRY(launch_segment(g, x, enqueue_steps, &r, &done));
+  return done ? HS_GOOD : enqueue_steps(g, &r);
+}
+
 // ---- programs -----------------------------------------------------------------------------------
 
 static void most_needed(const gpu_program *g, const cpu_block *b, size_t *host, size_t *scratch) {
@@ -378,8 +393,9 @@ hs_status gpu_exec_prepare(gpu_program *g) {
   GPU_TRY(g->dev, g->dev->d.event_new(&g->from, CUDA_EVENT_DEFAULT), "making an event");
   GPU_TRY(g->dev, g->dev->d.event_new(&g->to, CUDA_EVENT_DEFAULT), "making an event");
   gpu_addresses_reset(g);
-  if (g->ndevices > 1) return HS_GOOD;  // devices that run in step record nothing
-  HS_TRY(gpu_control_prepare(g));
+  // what devices in step record has no loops that one of them decides alone
+  if (g->ndevices > 1) g->why_host = hs_strdup("devices run in step");
+  else HS_TRY(gpu_control_prepare(g));
   plan(g);
   return HS_GOOD;
 }

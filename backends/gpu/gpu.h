@@ -241,6 +241,10 @@ hs_status gpu_host_begin(gpu_program *, const cpu_step *, void **bufs);
 hs_status gpu_host_end(gpu_program *, const cpu_step *, void *const *bufs);
 hs_status gpu_block_run(gpu_program *, cpu_block *);
 hs_status gpu_moves_run(gpu_program *, const cpu_moves *);
+// Of a lane: whether a recorded sequence, of n steps, begins at the step, and can be launched now;
+// and launches it, recording it first.
+bool gpu_segment_is(const gpu_program *, const cpu_step *, u32 *n);
+hs_status gpu_segment_run(gpu_program *, cpu_step *);
 void gpu_segments_free(gpu_program *);
 // Looks for parts that can be recorded, and makes room for steps on the host.
 hs_status gpu_exec_prepare(gpu_program *);

@@ -6,8 +6,9 @@
 // next one; streams run beside each other and meet where a collective has them meet. All devices
 // get the same arguments, and the results are the first one's, as with the cpu backend.
 //
-// Nothing is recorded: which devices are here is known while steps are enqueued only, and what
-// NCCL's calls leave behind in a recorded sequence was not tried on a device.
+// Steps between collectives are recorded, on each device its own sequence (a CUDA graph), and
+// launched where all devices that are here have it. Collectives are not: what NCCL's calls leave
+// behind in a recorded sequence was not tried on a device. Nor are loops that a device decides.
 #include "backends/cpu/in_step.h"
 #include "backends/gpu/gpu.h"
 
@@ -116,12 +117,38 @@ static hs_status all_together(gpu_program *g, cpu_step *s) {
   return g->probes ? gpu_probe_end(g) : HS_GOOD;
 }
 
+// Launches the sequence that begins at the step, on all devices that are here; n: its steps, 0: one
+// of them has none.
+static hs_status launch_recorded(gpu_program *g, cpu_step *s, u32 *n) {
+  u32 one = 0;
+  *n = 0;
+  for (u32 d = 0; d < g->ndevices; d++) {
+    if (!g->here[d]) continue;
+    bool is = gpu_segment_is(g->lanes[d], s, &one);
+    if (!is || (*n && one != *n)) return *n = 0, HS_GOOD;
+    *n = one;
+  }
+  for (u32 d = 0; d < g->ndevices && *n; d++) {
+    gpu_program *lane;
+    if (!g->here[d]) continue;
+    HS_TRY(turn(g, d, &lane));
+    HS_TRY(gpu_segment_run(lane, s));
+  }
+  return HS_GOOD;
+}
+
 static hs_status run_block(void *ctx, cpu_block *b) {
   gpu_program *g = ctx;
   const cpu_in_step x = {g->ndevices, g->here, g, enter_on, decide_on, run_block, moves_on};
   for (size_t k = 0; k < b->steps.n; k++) {
     cpu_step *s = &b->steps.v[k];
+    u32 recorded;
     worker_doing = s->instr->name;
+    HS_TRY(launch_recorded(g, s, &recorded));
+    if (recorded) {
+      k += recorded - 1;
+      continue;
+    }
     if (s->kind == CPU_STEP_WHILE) HS_TRY(cpu_while_in_step(&x, s, gpu_trips(s)));
     else if (s->kind == CPU_STEP_COND) HS_TRY(cpu_branches_in_step(&x, s));
     else HS_TRY(gpu_collective_is(s) ? all_together(g, s) : each_its_own(g, s));
@@ -140,7 +167,7 @@ hs_status gpu_lanes_run(gpu_program *g) {
   }
   HS_TRY(run_block(g, &g->p->entry));
   for (u32 d = 0; d < g->ndevices; d++) HS_TRY(moves_on(g, d, &g->p->entry.moves));
-  g->runs++;
+  for (u32 d = 0; d < g->ndevices; d++) g->lanes[d]->runs++;
   return gpu_device_use(g->dev);
 }
 

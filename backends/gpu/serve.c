@@ -105,8 +105,11 @@ static i64 mapped_bytes(const served *s) {
 static void dump_segments(const gpu_program *g, hs_buf *out) {
   if (!g->dev) return;
   u32 n = 0;
-  for (i32 k = 0; g->segments && k < g->p->npos; k++) n += g->segments[k].n > 0;
-  if (g->lanes) hs_buf_printf(out, "launched one by one on %u devices in step\n", g->ndevices);
+  for (i32 k = 0; g->segments && k < g->p->npos; k++)
+    n += g->lanes ? g->segments[k].exec != NULL : g->segments[k].n > 0;
+  if (g->lanes)
+    hs_buf_printf(out, "launched on %u devices in step; sequences recorded on each: %u\n",
+                  g->ndevices, n);
   else if (g->whole.n) hs_buf_puts(out, "recorded as one launch sequence\n");
   else hs_buf_printf(out, "%u recorded launch sequences\n", n);
   if (g->on_device || g->by_host) {

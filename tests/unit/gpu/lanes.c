@@ -41,7 +41,7 @@ static void agrees_with(const char *text, const char *mode, backend_libraries li
 }
 
 static void goes_there(const char *text) {
-  agrees_with(text, "ok", BACKEND_LIBRARIES_AUTO, 0, "launched one by one on 4 devices in step");
+  agrees_with(text, "ok", BACKEND_LIBRARIES_AUTO, 0, "launched on 4 devices in step; ");
 }
 
 static void goes_there_each(const char *head, const char *const *lines, size_t n) {
@@ -213,6 +213,24 @@ static void control_flow(void **st) {
                       " }");
 }
 
+// What lies between collectives is recorded on each device, in loops and branches too; a loop whose
+// iterations are known and that nothing is exchanged in is part of it.
+static void recorded(void **st) {
+  (void)st;
+  static const char two[] = "sequences recorded on each: 2";
+  agrees_with(FOUR ADD "less { p = f32[] parameter(0)\n q = f32[] parameter(1)\n"
+                       " ROOT c = pred[] compare(p, q), direction=LT }\n" OWN_X
+                       "a = f32[8,4] all-reduce(x), to_apply=add" ALL
+                       "\n g = f32[32,4] all-gather(a), dimensions={0}" ALL
+                       "\n c = f32[8,4] slice(g), slice={[8:16], [0:4]}\n"
+                       " u = f32[8,4] sort(c), dimensions={0}, to_apply=less\n"
+                       " ROOT y = f32[8,4] reverse(u), dimensions={1} }",
+              "ok", BACKEND_LIBRARIES_AUTO, 0, two);
+  agrees_with(FOUR ADD LOOP("constant(3)") BODY("multiply(x, x)") OWN_X ENTER
+              " ROOT y = f32[8,4] all-reduce(z), to_apply=add" ALL " }",
+              "ok", BACKEND_LIBRARIES_AUTO, 0, "sequences recorded on each: 1");
+}
+
 // Reducers and types that NCCL has not, groups of several sizes, slices: the host does them.
 static void on_the_host(void **st) {
   (void)st;
@@ -333,6 +351,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(types),
       cmocka_unit_test(libraries),
       cmocka_unit_test(control_flow),
+      cmocka_unit_test(recorded),
       cmocka_unit_test(on_the_host),
       cmocka_unit_test(deadlocks),
       cmocka_unit_test_teardown(faults, remove_folder),
