@@ -83,6 +83,7 @@ typedef struct backend_kernel {
   const char *kind;     // "loop", "row-reduce", "dot (oneDNN)", "while", ...
   u32 instr;            // id in the module given to compile
   double flops, bytes;  // estimated
+  u32 launches;         // on a device, of one execution; a library's call is one; 0: not known
 } backend_kernel;
 
 typedef struct backend_compiled {

@@ -31,6 +31,7 @@ struct served_kind {
   hs_status (*build)(served *, const cpu_lower_options *, const void *options);
   // "row-reduce", "sort (radix)", "evaluator"
   const char *(*step_text)(const served *, const cpu_step *);
+  u32 (*launches)(const served *, const cpu_step *);  // backend_kernel.launches; or NULL
   void (*free)(served *);              // p and own, after an error of build too
   hs_status (*ready)(const served *);  // whether it can run here
   // An argument's or result's leaf from or to its row-major bytes.

@@ -155,6 +155,7 @@ hs_status gpu_program_new(const hlo_module *, const cpu_lower_options *, const g
 void gpu_program_free(gpu_program *);  // NULL is fine
 // "row-reduce", "cuBLASLt algo 21", or "host: sort (radix)".
 const char *gpu_step_kind(const gpu_program *, const cpu_step *);
+u32 gpu_step_launches(const gpu_program *, const cpu_step *);  // 0: on the host, or unknown
 
 // ---- library.c ----------------------------------------------------------------------------------
 // Bytes of workspace that a library wants for an instruction that has a kernel of ours; -1: none

@@ -51,15 +51,26 @@ static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
   return HS_GOOD;
 }
 
+// The call of a library that stands for the step's kernel, or may do so; NULL: none.
+static const gpu_call *call_of(const gpu_program *g, const cpu_step *s) {
+  if (g->kernels) return g->kernels[s->kernel_index].call;
+  return s->device ? gpu_call_alone(g, s->device) : NULL;
+}
+
 const char *gpu_step_kind(const gpu_program *g, const cpu_step *s) {
   static _Thread_local char text[96];
-  const gpu_call *c = g->kernels  ? g->kernels[s->kernel_index].call
-                      : s->device ? gpu_call_alone(g, s->device)
-                                  : NULL;
+  const gpu_call *c = call_of(g, s);
   if (gpu_call_chosen(c)) return gpu_call_text(c);
   if (s->device) return emit_kind_name(s->kernel->kind);
   (void)snprintf(text, sizeof text, "host: %s", cpu_step_kind_text(s));
   return text;
+}
+
+u32 gpu_step_launches(const gpu_program *g, const cpu_step *s) {
+  const emit_gpu_kernel *k = s->device;
+  if (!k) return 0;
+  if (gpu_call_chosen(call_of(g, s))) return 1;
+  return k->nbefore + (k->grid > 0) + (k->finish_grid > 0);
 }
 
 // ---- loading ------------------------------------------------------------------------------------

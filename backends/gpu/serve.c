@@ -21,6 +21,8 @@ static const char *step_text(const served *s, const cpu_step *x) {
   return gpu_step_kind(s->own, x);
 }
 
+static u32 launches(const served *s, const cpu_step *x) { return gpu_step_launches(s->own, x); }
+
 static void free_program(served *s) { gpu_program_free(s->own); }
 
 static hs_status ready(const served *s) {
@@ -137,6 +139,7 @@ hs_status gpu_serve_compile(const void *payload, size_t n, const int *fds, u32 n
       .device = true,
       .build = build,
       .step_text = step_text,
+      .launches = launches,
       .free = free_program,
       .ready = ready,
       .place = place_argument,
