@@ -10,7 +10,8 @@
 //
 // Bandwidth is that of the cache level the value would live in. Fusing into all users or none
 // keeps the plan acyclic and avoids values that are both fused and materialized; the exceptions are
-// scalar constants, iota and broadcast scalars, which are cloned into every kernel that uses them.
+// scalar constants, iota, broadcast scalars and single elements of what is stored anyway, which are
+// cloned into every kernel that uses them.
 //
 // How often a member is evaluated follows from its index classes (fusion.h): users with the
 // same index share one evaluation; a broadcast, slice or pad in between makes another class. Values
@@ -30,7 +31,8 @@
 //                        variance from two sums). kind=kInput; all others kLoop.
 //   row-wise groups      any of the above whose members read a reduction of the kernel's own space
 //                        along trailing dims, through a broadcast back to that space: softmax,
-//                        norms. Several such reductions may feed one another. The reduction runs
+//                        norms; reshapes may lie between, as long as the rows stay outer loops of
+//                        the kernel. Several such reductions may feed one another. The reduction runs
 //                        once per row; what both it and the rest read is evaluated in each, from
 //                        cache.
 //   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of
@@ -142,14 +144,18 @@ static bool leading_dims(const hlo_instr *b) {
   return true;
 }
 
-// Operand dimensions are the first dimensions of the result: the value changes with outer loops
-// only.
-static double hoisted_evals(const hlo_instr *b) {
+// The dimensions of a broadcast's result up to the last one of its operand: with those beyond, the
+// value does not change.
+static u32 changing_dims(const hlo_instr *b) {
   hlo_ints d = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
   i64 last = -1;
-  double n = 1;
   for (u32 k = 0; k < d.n; k++) last = HS_MAX(last, d.v[k]);
-  for (i64 k = 0; k <= last; k++) n *= (double)b->shape->dims[k];
+  return (u32)(last + 1);
+}
+
+static double first_elements(const hlo_shape *s, u32 rank) {
+  double n = 1;
+  for (u32 k = 0; k < rank; k++) n *= (double)s->dims[k];
   return n;
 }
 
@@ -171,6 +177,23 @@ static bool trailing(const hlo_instr *reduce) {
   return true;
 }
 
+// Elements in the same order, as outer loops around inner ones.
+static bool keeps_order(const hlo_instr *reshape) {
+  const hlo_shape *from = hlo_operand(reshape, 0)->shape, *to = reshape->shape;
+  return from->dtype == to->dtype && to->elements > 0 && hlo_shape_is_row_major(from) &&
+         hlo_shape_is_row_major(to);
+}
+
+// So many outer loops of an aligned class are the first `rank` dimensions of a shape that is read
+// in it; UINT32_MAX: no whole loops.
+static u32 loops_of(const fusion_class *c, const hlo_shape *s, u32 rank) {
+  if (!c->space) return rank;
+  double want = first_elements(s, rank), have = 1;
+  u32 n = 0;
+  while (have < want && n < c->space->rank) have *= (double)c->space->dims[n++];
+  return have == want ? n : UINT32_MAX;
+}
+
 // The class in which user `u` (in class c) reads operand `slot`.
 static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
   const hlo_instr *p = hlo_operand(u, slot);
@@ -178,6 +201,7 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
                      ? (double)p->shape->elements / (double)u->shape->elements
                      : 1;
   fusion_class r = c;
+  u32 changing, loops;
   if (p->shape->elements == 1 && p->opcode != HLO_REDUCE)
     return (fusion_class){.hash = 1, .evals = 1};
   if (hlo_op_has(u->opcode, HLO_F_ELEMENTWISE) || u->opcode == HLO_MAP ||
@@ -193,17 +217,24 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
   r.aligned = false, r.rows = NULL;
   switch (u->opcode) {
   case HLO_BROADCAST:
-    if (!c.aligned) break;
-    r.evals = HS_MIN(c.evals, hoisted_evals(u));
+    changing = changing_dims(u);
+    loops = loops_of(&c, u->shape, changing);
+    if (!c.aligned || loops == UINT32_MAX) break;
+    r.evals = HS_MIN(c.evals, first_elements(u->shape, changing));
     if (!leading_dims(u)) break;
     r.rows = u->shape;
     // the same outer loops, from whichever reduction
-    if (p->shape->rank <= c.outer) r.hash = hs_mix(0x726f7773, p->shape->rank);
+    if (loops <= c.outer) r.hash = hs_mix(0x726f7773, p->shape->rank);
+    break;
+  case HLO_BITCAST:
+  case HLO_RESHAPE:
+    r.aligned = c.aligned && keeps_order(u);
+    if (!c.space) r.space = u->shape;
     break;
   case HLO_CONCATENATE:
   case HLO_PAD: r.evals = c.evals * HS_MIN(share, 1.0); break;
   case HLO_REDUCE:
-    r.evals = (double)p->shape->elements, r.aligned = true;
+    r.evals = (double)p->shape->elements, r.aligned = true, r.space = NULL;
     r.outer = trailing(u) ? p->shape->rank - hlo_attr_ints(u, HLO_ATTR_DIMENSIONS).n : 0;
     break;
   default: break;
@@ -351,8 +382,8 @@ static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const
     pass_note_declined(f->p, p, k->root, "not fused: only %.0f rows to share among threads", rows);
     return false;
   }
-  bool epilogue =
-      m->n == 1 && same_space(p, k->root) && (m->c[0].aligned || p->shape->elements == 1);
+  bool aligned = (m->c[0].aligned && !m->c[0].space) || p->shape->elements == 1;
+  bool epilogue = m->n == 1 && same_space(p, k->root) && aligned;
   if (epilogue && (!k->reduce || siblings(p, k->reduce))) return true;
   pass_note_declined(
       f->p, p, k->root,
@@ -399,8 +430,19 @@ static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading 
   return true;
 }
 
+static bool moves_element(const hlo_instr *p) {
+  return p->opcode == HLO_SLICE || p->opcode == HLO_RESHAPE || p->opcode == HLO_BITCAST;
+}
+
+// One element of an array that is stored anyway: every kernel may as well read it there.
+static bool stored_element(const hlo_instr *p) {
+  if (!scalar_like(p) || !moves_element(p)) return false;
+  while (moves_element(p)) p = hlo_operand(p, 0);
+  return pass_fusion_role(p) == FUSION_OPAQUE;
+}
+
 static bool free_to_copy(const hlo_instr *p) {
-  return p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA || uniform(p);
+  return p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA || uniform(p) || stored_element(p);
 }
 
 // Bytes that reading all of d costs: what every kernel makes for itself is not read.

@@ -16,13 +16,14 @@ enum {
 };
 // aligned: the index is the loops themselves. rows: it is the outer loops of this shape only, read
 // through a broadcast. outer: so many leading dimensions of an aligned class are the kernel's own
-// loops (the others a reduction's).
+// loops (the others a reduction's). space: behind a reshape, what is aligned are the loops of this
+// shape, in their order; NULL: those of the reader.
 typedef struct fusion_class {
   u64 hash;
   double evals;
   bool aligned;
   u32 outer;
-  const hlo_shape *rows;
+  const hlo_shape *rows, *space;
 } fusion_class;
 typedef struct fusion_member {
   struct fusion_kernel *kernel;
