@@ -472,7 +472,7 @@ hs_status cpu_assign(cpu_program *p) {
   plan_block(p, &p->entry, &loop);
   plan_moves(p, &p->entry, 0);
   while (widen_exchanged(p, &p->entry)) {}
-  if (!p->per_instruction && !p->away) find_hosts(p);
+  if (!p->per_instruction) find_hosts(p);
   for (u32 k = 0; k < p->nargs; k++) {
     p->arg_offset[k] = p->arg_bytes;
     p->slots.v[p->values.v[p->arg_value[k]].slot].offset = p->arg_bytes;

@@ -23,9 +23,11 @@ enum { LEAST_RECORDED = 2 };
 
 void gpu_addresses_reset(gpu_program *g) {
   for (size_t k = 0; k < g->p->slots.n; k++) {
-    const cpu_slot *s = &g->p->slots.v[k];
+    const cpu_slot *s = &g->p->slots.v[k], *in = s->host ? &g->p->slots.v[s->host - 1] : NULL;
     if (s->kind == CPU_CONST) continue;
-    size_t area = s->kind == CPU_ARG ? g->args_at : s->output ? g->out_at : g->temp_at;
+    size_t area = s->kind == CPU_ARG     ? g->args_at
+                  : s->output || s->host ? g->out_at + (in ? in->offset : 0)
+                                         : g->temp_at;
     g->addr[k] = g->memory + area + s->offset;
   }
 }
