@@ -30,6 +30,18 @@ static bool is_pointwise(const hlo_instr *i) {
          hlo_shape_is_array(i->shape);
 }
 
+static bool same_elements(const hlo_shape *a, const hlo_shape *b) {
+  return hlo_shape_is_array(a) && hlo_shape_is_array(b) && a->elements == b->elements &&
+         hlo_dtype_storage(a->dtype) == hlo_dtype_storage(b->dtype);
+}
+
+// Whether what lies at a place in memory is computed from what the operand has at that place.
+static bool keeps_places(const hlo_instr *i, const hlo_instr *operand) {
+  if (i->opcode == HLO_BITCAST) return same_elements(i->shape, operand->shape);
+  if (i->opcode == HLO_RESHAPE) return cpu_same_bytes(i->shape, operand->shape);
+  return is_pointwise(i) && cpu_same_order(i->shape, operand->shape);
+}
+
 // Whether the emitted code always reads element k of the parameter when it computes element k of
 // `i`. Where the condition of a select is constant over a part of the loop, the code for that part
 // leaves the other side out; the same holds for conjunctions.
@@ -40,8 +52,9 @@ static bool always_reads(const hlo_instr *i, const u8 *always) {
   return i->opcode == HLO_AND || i->opcode == HLO_OR ? n == i->noperands : n > 0;
 }
 
-// Whether element k of every result depends on no element of fusion parameter `param` but element
-// k: everything computed from the parameter is elementwise over the same dims up to the root.
+// Whether element k in memory of every result depends on no element of fusion parameter `param` but
+// element k: everything computed from the parameter is elementwise up to the root, or another shape
+// of the same elements.
 // Results are stored one after the other, and a value stays in registers once it is read: when a
 // result after `out` depends on the parameter too, `out` itself must have read it.
 static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param, u32 out) {
@@ -50,20 +63,19 @@ static bool fusion_pointwise_in(const hlo_computation *c, const hlo_instr *param
   depends[param->id] = always[param->id] = 1;
   bool ok = true;
   hlo_for_each_instr(i, c) {
-    bool t = false;
-    for (u32 k = 0; k < i->noperands; k++) t = t || depends[hlo_operand(i, k)->id];
-    if (!t) continue;
-    depends[i->id] = 1;
-    always[i->id] = always_reads(i, always);
-    if (i->opcode == HLO_TUPLE && hlo_is_root(i)) continue;
-    if (!is_pointwise(i) || !cpu_same_order(i->shape, param->shape)) {
-      ok = false;
-      break;
+    bool tuple = i->opcode == HLO_TUPLE && hlo_is_root(i);
+    for (u32 k = 0; k < i->noperands; k++) {
+      if (!depends[hlo_operand(i, k)->id]) continue;
+      depends[i->id] = 1;
+      ok &= tuple || keeps_places(i, hlo_operand(i, k));
     }
+    if (depends[i->id] && i != param) always[i->id] = always_reads(i, always);
+    if (!ok) break;
   }
-  const hlo_instr *root = c->root;
+  const hlo_instr *root = c->root, *at = root->opcode == HLO_TUPLE ? hlo_operand(root, out) : root;
+  ok = ok && (depends[at->id] || cpu_same_order(at->shape, param->shape));
   for (u32 k = out + 1; root->opcode == HLO_TUPLE && k < root->noperands && ok; k++)
-    ok = !depends[hlo_operand(root, k)->id] || always[hlo_operand(root, out)->id];
+    ok = !depends[hlo_operand(root, k)->id] || always[at->id];
   hs_free(depends);
   return ok;
 }
@@ -86,8 +98,8 @@ bool cpu_may_share(const cpu_step *s, u32 in, u32 out) {
   u32 nout = s->nvals - s->nin;
   if (s->nin != i->noperands) return false;  // tuples among the operands
   const hlo_shape *o = hlo_operand(i, in)->shape, *r = hlo_shape_leaf(i->shape, out);
-  if (!hlo_shape_is_array(o) || !hlo_shape_is_array(r) || !cpu_same_order(o, r)) return false;
-  if (i->opcode != HLO_FUSION) return nout == 1 && is_pointwise(i);
+  if (!same_elements(o, r)) return false;
+  if (i->opcode != HLO_FUSION) return nout == 1 && is_pointwise(i) && cpu_same_order(o, r);
   const hlo_computation *c = hlo_fusion_comp(i);
   if (nout > 1 && (c->root->opcode != HLO_TUPLE || c->root->noperands != nout)) return false;
   return fusion_pointwise_in(c, c->params[in], out);

@@ -34,6 +34,26 @@ static void same_in_every_run(const char *text, u32 fallbacks) {
 
 #define SUM "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
 
+// Where temporaries lie: in a result that is begun when they are through, and in one of another
+// type and shape that is computed from them place by place.
+static void memory(void **st) {
+  (void)st;
+  static const char guest[] =
+      MODULE(SUM "ENTRY e { x = f32[1024] parameter(0)\n z = f32[] constant(0)\n"
+                 " a = f32[1024] reverse(x), dimensions={0}\n"
+                 " s = f32[] reduce(a, z), dimensions={0}, to_apply=sum\n"
+                 " ROOT b = f32[1024] broadcast(s), dimensions={} }");
+  static const char in_place[] =
+      MODULE("twice { p = f32[8,32] parameter(0)\n q = s32[8,32] bitcast(p)\n"
+             " r = s32[256] reshape(q)\n ROOT t = s32[256] add(r, r) }\n"
+             "ENTRY e { x = f32[8,32] parameter(0)\n a = f32[8,32] reverse(x), dimensions={0}\n"
+             " ROOT f = s32[256] fusion(a), kind=kLoop, calls=twice }");
+  assert_int_equal(temporaries(guest), 256);
+  assert_int_equal(temporaries(in_place), 0);
+  same_in_every_run(guest, 0);
+  same_in_every_run(in_place, 0);
+}
+
 static void straight(void **st) {
   (void)st;
   same_in_every_run(MODULE(SUM "ENTRY e { x = f32[70,300] parameter(0)\n z = f32[] constant(0)\n"
@@ -226,6 +246,7 @@ static void times(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(memory),
       cmocka_unit_test(straight),
       cmocka_unit_test(loops),
       cmocka_unit_test(host),
