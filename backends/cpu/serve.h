@@ -32,8 +32,8 @@ struct served_kind {
   // "row-reduce", "sort (radix)", "evaluator"
   const char *(*step_text)(const served *, const cpu_step *);
   u32 (*launches)(const served *, const cpu_step *);  // backend_kernel.launches; or NULL
-  void (*free)(served *);              // p and own, after an error of build too
-  hs_status (*ready)(const served *);  // whether it can run here
+  void (*free)(served *);                             // p and own, after an error of build too
+  hs_status (*ready)(const served *);                 // whether it can run here
   // An argument's or result's leaf from or to its row-major bytes.
   hs_status (*place)(served *, u32 arg, const char *from);
   hs_status (*placed)(served *);  // waits until all arguments are there; or NULL

@@ -32,9 +32,9 @@
 //   row-wise groups      any of the above whose members read a reduction of the kernel's own space
 //                        along trailing dims, through a broadcast back to that space: softmax,
 //                        norms; reshapes may lie between, as long as the rows stay outer loops of
-//                        the kernel. Several such reductions may feed one another. The reduction runs
-//                        once per row; what both it and the rest read is evaluated in each, from
-//                        cache.
+//                        the kernel. Several such reductions may feed one another. The reduction
+//                        runs once per row; what both it and the rest read is evaluated in each,
+//                        from cache.
 //   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of
 //                        sibling reductions.
 #include "passes/fuse/fusion.h"
