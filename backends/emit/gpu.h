@@ -64,6 +64,8 @@ typedef struct emit_gpu_kernel {
   i64 scratch_bytes;              // per launch; contents undefined at the start
   u32 nupdates;
   const emit_update *updates;  // as in emit_kernel
+  u32 nshares;
+  const emit_share *shares;  // as in emit_kernel
 } emit_gpu_kernel;
 
 typedef struct emit_gpu_unit emit_gpu_unit;  // kernels of one module

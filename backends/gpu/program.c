@@ -45,7 +45,9 @@ static hs_status add_kernel(void *ctx, const hlo_instr *i, cpu_step *s) {
                      .finish_chunks = k->finish_grid,
                      .scratch_bytes = HS_MAX(k->scratch_bytes, workspace),
                      .nupdates = k->nupdates,
-                     .updates = k->updates};
+                     .updates = k->updates,
+                     .nshares = k->nshares,
+                     .shares = k->shares};
   s->kernel = e;
   s->device = k;
   return HS_GOOD;

@@ -392,6 +392,12 @@ static bool shares_all(const nest *n, const nest_stage *st, const gpu_stage *g) 
   return all;
 }
 
+bool gpu_plan_in_place(const nest *n, const gpu_phase phases[2], int in, int out) {
+  const gpu_phase *p = &phases[0];
+  return p->nstages == 1 && phases[1].nstages == 0 && !p->stages[0].across &&
+         shares_all(n, &p->of[0], &p->stages[0]) && nest_row_in_place(n, in, out);
+}
+
 // ---- a launch -----------------------------------------------------------------------------------
 static void plan_phase(nest *n, u32 sm, size_t count, nest_stage *of, bool keep, gpu_phase *p) {
   *p = (gpu_phase){.nstages = count, .of = of};

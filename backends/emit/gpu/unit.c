@@ -127,6 +127,17 @@ static hs_status check_limits(const hlo_instr *i, const gpu_body *b) {
   return HS_GOOD;
 }
 
+// The operands that the only result of a kernel along rows may take the place of.
+static void add_shares(emit_gpu_unit *u, const gpu_body *b, emit_gpu_kernel *k) {
+  if (k->kind != EMIT_ROW_WISE) return;
+  u32 operands = b->buffers - hlo_shape_leaves(k->instr->shape);
+  emit_share *shares = HS_NEW_ARRAY(&u->arena, emit_share, operands + 1);
+  for (u32 in = 0; in < operands; in++)
+    if (gpu_plan_in_place(b->n, b->phases, (int)in, (int)operands))
+      shares[k->nshares++] = (emit_share){in, 0};
+  k->shares = shares;
+}
+
 hs_status emit_gpu_add(emit_gpu_unit *u, const hlo_instr *i, const emit_gpu_kernel **out) {
   *out = NULL;
   HS_REQUIRE(!u->finished);
@@ -164,6 +175,7 @@ hs_status emit_gpu_add(emit_gpu_unit *u, const hlo_instr *i, const emit_gpu_kern
     up[j] = (emit_update){b->n->updates.v[j].in, b->n->updates.v[j].out};
   k->updates = up;
   k->nupdates = (u32)b->n->updates.n;
+  add_shares(u, b, k);
   for (size_t e = 0; e < u->bodies.n && !same; e++)
     if (u->bodies.v[e]->hash == b->hash && u->bodies.v[e]->key.n == b->key.n &&
         !memcmp(u->bodies.v[e]->key.p, b->key.p, b->key.n))

@@ -34,7 +34,8 @@ static void same_in_every_run(const char *text, u32 fallbacks) {
 
 #define SUM "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
 
-// Where temporaries lie: in a result that is begun when they are through, and in one of another
+// Where temporaries lie: in a result that is begun when they are through, in one that is computed
+// from them row by row, and in one of another
 // type and shape that is computed from them place by place.
 static void memory(void **st) {
   (void)st;
@@ -48,7 +49,19 @@ static void memory(void **st) {
              " r = s32[256] reshape(q)\n ROOT t = s32[256] add(r, r) }\n"
              "ENTRY e { x = f32[8,32] parameter(0)\n a = f32[8,32] reverse(x), dimensions={0}\n"
              " ROOT f = s32[256] fusion(a), kind=kLoop, calls=twice }");
+  static const char rows[] = MODULE(
+      SUM "norm { p = f32[96,300] parameter(0)\n z = f32[] constant(0)\n"
+          " s = f32[96] reduce(p, z), dimensions={1}, to_apply=sum\n"
+          " b = f32[96,300] broadcast(s), dimensions={0}\n"
+          " d = f32[96,300] subtract(p, b)\n q = f32[96,300] multiply(d, d)\n"
+          " v = f32[96] reduce(q, z), dimensions={1}, to_apply=sum\n"
+          " w = f32[96,300] broadcast(v), dimensions={0}\n"
+          " ROOT r = f32[96,300] divide(d, w) }\n"
+          "ENTRY e { x = f32[96,300] parameter(0)\n a = f32[96,300] reverse(x), dimensions={0}\n"
+          " ROOT f = f32[96,300] fusion(a), kind=kInput, calls=norm }");
   assert_int_equal(temporaries(guest), 256);
+  assert_int_equal(temporaries(rows), 0);
+  same_in_every_run(rows, 0);
   assert_int_equal(temporaries(in_place), 0);
   same_in_every_run(guest, 0);
   same_in_every_run(in_place, 0);
