@@ -392,10 +392,25 @@ static bool shares_all(const nest *n, const nest_stage *st, const gpu_stage *g) 
   return all;
 }
 
+// Whether each thread reads of the operand what it is about to store in its place, and nothing else.
+static bool reads_own_places(const nest *n, const nest_stage *st, int in, int out) {
+  const nest_buf *to = &n->bufs.v[st->stores.v[0].buf];
+  if (st->stores.n != 1 || to->arg != out) return false;
+  for (size_t k = 0; k < n->nodes.n; k++) {
+    const nest_node *x = &n->nodes.v[k];
+    if (x->kind == NEST_LOAD && n->bufs.v[x->buf].arg == in &&
+        (x->guard != NEST_NONE || x->e != st->stores.v[0].e || x->dtype != to->dtype))
+      return false;
+  }
+  return true;
+}
+
 bool gpu_plan_in_place(const nest *n, const gpu_phase phases[2], int in, int out) {
   const gpu_phase *p = &phases[0];
-  return p->nstages == 1 && phases[1].nstages == 0 && !p->stages[0].across &&
-         shares_all(n, &p->of[0], &p->stages[0]) && nest_row_in_place(n, in, out);
+  const gpu_stage *s = &p->stages[0];
+  if (p->nstages != 1 || phases[1].nstages || n->updates.n) return false;
+  if (n->order) return s->form == GPU_POINTS && reads_own_places(n, &p->of[0], in, out);
+  return !s->across && shares_all(n, &p->of[0], s) && nest_row_in_place(n, in, out);
 }
 
 // ---- a launch -----------------------------------------------------------------------------------

@@ -96,7 +96,8 @@ void gpu_plan(nest *, u32 sm, gpu_phase phases[2]);
 void gpu_plan_print(const nest *, const gpu_phase phases[2], hs_buf *);  // `dump schedule`
 emit_kind gpu_plan_kind(const nest *, const gpu_phase phases[2]);
 // Whether the only result, `out`, may lie where operand `in` does (both by nest_buf.arg): teams
-// work along rows, and have read what they reduce before the first of their threads stores.
+// work along rows, and have read what they reduce before the first of their threads stores; or what
+// is scattered has been put in order, and each thread adds to what lies at its place.
 bool gpu_plan_in_place(const nest *, const gpu_phase phases[2], int in, int out);
 // Whether all indices and numbers of threads fit in 31 bits.
 bool gpu_plan_fits32(const nest *, const gpu_phase phases[2]);

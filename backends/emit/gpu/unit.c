@@ -127,9 +127,9 @@ static hs_status check_limits(const hlo_instr *i, const gpu_body *b) {
   return HS_GOOD;
 }
 
-// The operands that the only result of a kernel along rows may take the place of.
+// The operands that the only result of a kernel along rows, or of a scatter, may take the place of.
 static void add_shares(emit_gpu_unit *u, const gpu_body *b, emit_gpu_kernel *k) {
-  if (k->kind != EMIT_ROW_WISE) return;
+  if (k->kind != EMIT_ROW_WISE && k->kind != EMIT_ORDER) return;
   u32 operands = b->buffers - hlo_shape_leaves(k->instr->shape);
   emit_share *shares = HS_NEW_ARRAY(&u->arena, emit_share, operands + 1);
   for (u32 in = 0; in < operands; in++)

@@ -35,8 +35,8 @@ static void same_in_every_run(const char *text, u32 fallbacks) {
 #define SUM "sum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT c = f32[] add(a, b) }\n"
 
 // Where temporaries lie: in a result that is begun when they are through, in one that is computed
-// from them row by row, and in one of another
-// type and shape that is computed from them place by place.
+// from them row by row, in one that is scattered into them, and in one of another type and shape
+// that is computed from them place by place.
 static void memory(void **st) {
   (void)st;
   static const char guest[] =
@@ -59,6 +59,14 @@ static void memory(void **st) {
           " ROOT r = f32[96,300] divide(d, w) }\n"
           "ENTRY e { x = f32[96,300] parameter(0)\n a = f32[96,300] reverse(x), dimensions={0}\n"
           " ROOT f = f32[96,300] fusion(a), kind=kInput, calls=norm }");
+  static const char scatter[] = MODULE(
+      SUM "ENTRY e { x = f32[4096] parameter(0)\n u = f32[8] parameter(1)\n"
+          " i = s32[8,1] constant({{3}, {9}, {3}, {4000}, {0}, {9}, {9}, {4095}})\n"
+          " a = f32[4096] reverse(x), dimensions={0}\n"
+          " ROOT s = f32[4096] scatter(a, i, u), update_window_dims={}, inserted_window_dims={0}, "
+          "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=sum }");
+  assert_in_range(temporaries(scatter), 4096, 5 * 4096);  // keys, and where places begin
+  same_in_every_run(scatter, 0);
   assert_int_equal(temporaries(guest), 256);
   assert_int_equal(temporaries(rows), 0);
   same_in_every_run(rows, 0);
