@@ -15,6 +15,7 @@ if [ -d "$shared/suite" ]; then
 else
   skipped "pass_cases, transcripts, what XLA takes" "no $shared folder"
 fi
+try "kernels for GPUs on the emulation (everything)" 1800 sh tests/emulated.sh "$shared" all
 has LLVM && try "calibrate" 400 sh tests/repl/calibrate.sh
 if "$HLOSH" -c 'backend pjrt' >/dev/null 2>&1; then
   try "edge values of every operation on real XLA" 1200 "$B/tests/sweep" --routes pjrt -j "$JOBS"

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Conformance of code for GPUs without one, on the emulation: modules of JAX programs, XLA's recorded results, the test suite,
 # random modules, the cpu backend's own tests. `sh tests/emulated.sh SHARED [all]`: without `all` a sample, for `make check`;
-# `make check-emulated` runs all of it. What the cpu backend refuses or differs in too (dynamic sizes, custom calls without a
-# meaning, factorizations to the last bit, orders of equal keys) is counted and not a failure.
+# `make check-emulated` and `make check-all` run all of it, about six minutes on two processors. What the cpu backend refuses or
+# differs in too (dynamic sizes, custom calls without a meaning, factorizations to the last bit, orders of equal keys) is counted
+# and not a failure.
 cd "$(dirname "$0")/.." || exit 1
 : "${B:=build}" "${JOBS:=2}"
 shared=${1:-../shared}
