@@ -84,6 +84,7 @@ typedef struct backend_kernel {
   u32 instr;            // id in the module given to compile
   double flops, bytes;  // estimated
   u32 launches;         // on a device, of one execution; a library's call is one; 0: not known
+  i64 scratch_bytes;    // of its own, between its launches or threads
 } backend_kernel;
 
 typedef struct backend_compiled {

@@ -196,6 +196,8 @@ static hs_status read_compiled(backend_exe *e, wire_reader *r, const hlo_module 
     k[j].flops = wire_get_f64(r);
     k[j].bytes = wire_get_f64(r);
     k[j].launches = wire_get_u32(r);
+    k[j].scratch_bytes = wire_get_i64(r);
+    r->bad |= k[j].scratch_bytes < 0;
     r->bad |= !(k[j].flops >= 0 && k[j].flops < INFINITY);
     r->bad |= !(k[j].bytes >= 0 && k[j].bytes < INFINITY);
   }

@@ -142,6 +142,7 @@ static void answer(const request *q, const served *s, hs_buf *reply) {
     wire_put_f64(reply, flops);
     wire_put_f64(reply, bytes);
     wire_put_u32(reply, s->kind->launches ? s->kind->launches(s, p->kernels.v[k]) : 0);
+    wire_put_i64(reply, (i64)p->kernels.v[k]->scratch_bytes);
   }
   wire_put_u32(reply, q->code.taken);
   wire_put_bytes(reply, q->code.made.p, q->code.made.n);

@@ -105,6 +105,7 @@ hs_status cmd_compile(repl_cmd *c) {
     repl_json_str(e, "name", k->kernels[j].name);
     repl_json_str(e, "kind", k->kernels[j].kind);
     if (k->kernels[j].launches) repl_json_int(e, "launches", k->kernels[j].launches);
+    repl_json_int(e, "scratch_bytes", k->kernels[j].scratch_bytes);
   }
   if (c->doc) return HS_GOOD;
   if (k->peak_bytes < 0)

@@ -392,7 +392,7 @@ static bool shares_all(const nest *n, const nest_stage *st, const gpu_stage *g) 
   return all;
 }
 
-// Whether each thread reads of the operand what it is about to store in its place, and nothing else.
+// Whether each thread reads of the operand what it is about to store in its place, nothing else.
 static bool reads_own_places(const nest *n, const nest_stage *st, int in, int out) {
   const nest_buf *to = &n->bufs.v[st->stores.v[0].buf];
   if (st->stores.n != 1 || to->arg != out) return false;
