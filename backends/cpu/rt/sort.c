@@ -11,6 +11,11 @@
 // threads together: each counts and moves a part of the line. How many there are makes no
 // difference, because there is only one stable order. Where no reader wants more than the first few
 // of each line, the others are left out (order.c).
+//
+// A long line of neighbours is divided first: all operands go to their results by a digit of the
+// first key. What is in a bin is then a short line, and is sorted where it lies, in memory of a
+// thread that the second cache holds. So the line needs no memory of its own, unless most of it is
+// in one bin.
 #include <stdlib.h>
 
 #include "backends/cpu/rt/scalar.h"
@@ -19,6 +24,10 @@
 enum {
   LONG = 65536,  // elements of a line that all threads sort together
   SHORT = 64,    // that are merged
+  BINS = CPU_RADIX_BINS,
+  BIN_GROUP = 16,       // bins of a divided line that one task sorts
+  BIN_BYTES = 1 << 20,  // of a bin's space that a thread has memory for
+  DIGIT = 11,           // bits
 };
 
 typedef struct sorter {
@@ -34,6 +43,9 @@ typedef struct sorter {
   bool whole;     // a line at a time, by all threads
   size_t record;  // bytes of what is sorted
 } sorter;
+
+// Whether its lines are divided by a digit of the first key, into the results.
+static bool is_divided(const sorter *s) { return s->whole && s->inner == 1; }
 
 bool cpu_sort_supports(const hlo_instr *i) {
   const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
@@ -55,6 +67,22 @@ static int key_bits(hlo_dtype t) { return HS_MAX(hlo_dtype_bits(t), 8); }
 static u64 flipped(const sorter *s, const hlo_sort_key *k) {
   int bits = key_bits(s->type[k->operand]);
   return k->descending ? (bits == 64 ? ~(u64)0 : ((u64)1 << bits) - 1) : 0;
+}
+
+// A digit of the first key of n neighbours from `at` on.
+static void digits_of(const sorter *s, const char *line, i64 at, i64 n, int shift, u32 *out) {
+  const hlo_sort_key *k = &s->key[0];
+  const hlo_dtype t = s->type[k->operand];
+  const size_t e = hlo_dtype_storage(t);
+  const u64 flip = flipped(s, k);
+  const char *p = line + (size_t)at * e;
+  if (key_bits(t) <= 32) {
+    cpu_narrow_keys(t, k->canonical, (u32)flip, p, e, n, out);
+    for (i64 j = 0; j < n; j++) out[j] = out[j] >> shift & (BINS - 1);
+  } else
+    for (i64 j = 0; j < n; j++)
+      out[j] =
+          (u32)((cpu_order_key(t, p + (size_t)j * e, k->canonical) ^ flip) >> shift) & (BINS - 1);
 }
 
 // Whether two elements that differ may have the same key: then keys alone do not tell them apart.
@@ -124,9 +152,12 @@ static void merge_indices(const by_cmp *c, u32 *a, u32 *t, i64 n) {
 
 // ---- lines --------------------------------------------------------------------------------------
 
-// A line being sorted, by one thread or by all: `parts`.
+// A line being sorted, by one thread or by all: `parts`. A bin of a divided line is one, too.
 typedef struct line {
   const sorter *s;
+  i64 len, wanted;  // at first those of the sorter
+  size_t record;
+  int rest;  // bits of the first key in which elements may differ
   char *in[64], *out[64];
   char *space;  // two times len records; of keys alone len, see sort_keys_alone
   u32 *perm;    // at the end of it, see perm_in
@@ -142,8 +173,8 @@ static void whole_line(cpu_par_fn *fn, line *l) {
 }
 
 static void part_of(const line *l, i64 part, i64 *lo, i64 *hi) {
-  *lo = l->s->len * part / l->parts;
-  *hi = l->s->len * (part + 1) / l->parts;
+  *lo = l->len * part / l->parts;
+  *hi = l->len * (part + 1) / l->parts;
 }
 
 // Records of a part for key `at`, in the order of the permutation, if there is one already.
@@ -159,7 +190,7 @@ static void make_records(void *ctx, i64 part, u32 thread) {
   u64 flip = flipped(s, key);
   i64 lo, hi;
   part_of(l, part, &lo, &hi);
-  if (s->record == 4) {
+  if (l->record == 4) {
     if (key->canonical && ambiguous(t, p + lo * 4, hi - lo))
       __atomic_store_n(&l->odd, true, __ATOMIC_RELAXED);
     cpu_narrow_keys(t, key->canonical, (u32)flip, p + lo * 4, 4, hi - lo, (u32 *)l->space + lo);
@@ -168,7 +199,7 @@ static void make_records(void *ctx, i64 part, u32 thread) {
   for (i64 k = lo; k < hi;) {
     u32 keys[256];
     i64 n = HS_MIN(hi - k, (i64)256);
-    if (s->record == 8 && first) {
+    if (l->record == 8 && first) {
       cpu_narrow_keys(t, key->canonical, (u32)flip, p + (size_t)k * step, step, n, keys);
       u64 *a = (u64 *)(void *)l->space + k;
       for (i64 j = 0; j < n; j++) a[j] = (u64)keys[j] << 32 | (u64)(k + j);
@@ -176,7 +207,7 @@ static void make_records(void *ctx, i64 part, u32 thread) {
       for (i64 j = k; j < k + n; j++) {
         u32 from = first ? (u32)j : l->perm[j];
         u64 v = cpu_order_key(t, p + from * step, key->canonical) ^ flip;
-        if (s->record == 8) ((u64 *)(void *)l->space)[j] = v << 32 | from;
+        if (l->record == 8) ((u64 *)(void *)l->space)[j] = v << 32 | from;
         else ((cpu_item *)(void *)l->space)[j] = (cpu_item){v, from};
       }
     k += n;
@@ -189,8 +220,8 @@ static void take_order(void *ctx, i64 part, u32 thread) {
   i64 lo, hi;
   part_of(l, part, &lo, &hi);
   for (i64 k = lo; k < hi; k++)
-    l->perm[k] = l->s->record == 8 ? (u32)((u64 *)(void *)l->space)[k]
-                                   : ((cpu_item *)(void *)l->space)[k].index;
+    l->perm[k] = l->record == 8 ? (u32)((u64 *)(void *)l->space)[k]
+                                : ((cpu_item *)(void *)l->space)[k].index;
 }
 
 static void write_elements(void *ctx, i64 part, u32 thread) {
@@ -201,6 +232,25 @@ static void write_elements(void *ctx, i64 part, u32 thread) {
   u32 flip = (u32)flipped(l->s, &l->s->key[0]), *out = (u32 *)(void *)l->out[0];
   for (i64 k = lo; k < hi; k++)
     out[k] = element_of(l->s->type[0], ((u32 *)(void *)l->space)[k] ^ flip);
+}
+
+typedef struct pair {
+  u64 v[2];
+} pair;
+
+// to[place[k]] = from[k], of elements of e bytes.
+static void scatter(char *to, const u32 *place, const char *from, i64 n, size_t e) {
+#define SCATTER(T)                                                                              \
+  for (i64 k = 0; k < n; k++) ((T *)(void *)to)[place[k]] = ((const T *)(const void *)from)[k]; \
+  return
+  switch (e) {
+  case 1: SCATTER(u8);
+  case 2: SCATTER(u16);
+  case 4: SCATTER(u32);
+  case 8: SCATTER(u64);
+  default: SCATTER(pair);
+  }
+#undef SCATTER
 }
 
 // Elements of operand `at` in their new order: into the result, or where that is the same array or
@@ -216,14 +266,11 @@ static void gather_elements(void *ctx, i64 part, u32 thread) {
   char *to = directly(l) ? l->out[l->at] : l->space;
   i64 lo, hi;
   part_of(l, part, &lo, &hi);
-  hi = HS_MIN(hi, s->wanted);
+  hi = HS_MIN(hi, l->wanted);
 #define GATHER(T)                                                                \
   for (i64 k = lo; k < hi; k++)                                                  \
     ((T *)(void *)to)[k] = *(const T *)(const void *)(from + l->perm[k] * step); \
   return
-  typedef struct {
-    u64 v[2];
-  } pair;
   switch (e) {
   case 1: GATHER(u8);
   case 2: GATHER(u16);
@@ -241,7 +288,7 @@ static void put_elements(void *ctx, i64 part, u32 thread) {
   size_t e = hlo_dtype_storage(s->type[l->at]), step = e * (size_t)s->inner;
   i64 lo, hi;
   part_of(l, part, &lo, &hi);
-  hi = HS_MIN(hi, s->wanted);
+  hi = HS_MIN(hi, l->wanted);
   if (hi <= lo) return;
   if (step == e)
     memcpy(l->out[l->at] + (size_t)lo * e, l->space + (size_t)lo * e, (size_t)(hi - lo) * e);
@@ -260,8 +307,8 @@ static void find_order(line *l) {
   if (s->nkeys == 0) {
     by_cmp c = {.s = s, .line = l->in};
     for (u32 k = 0; k < s->n; k++) c.step[k] = hlo_dtype_storage(s->type[k]) * (size_t)s->inner;
-    for (i64 k = 0; k < s->len; k++) l->perm[k] = (u32)k;
-    merge_indices(&c, l->perm, (u32 *)(void *)l->space, s->len);
+    for (i64 k = 0; k < l->len; k++) l->perm[k] = (u32)k;
+    merge_indices(&c, l->perm, (u32 *)(void *)l->space, l->len);
     return;
   }
   if (few_wanted(s)) {
@@ -269,18 +316,20 @@ static void find_order(line *l) {
     hlo_dtype t = s->type[k->operand];
     u64 *best = (u64 *)(void *)l->space;
     cpu_least(t, k->canonical, (u32)flipped(s, k), l->in[k->operand],
-              hlo_dtype_storage(t) * (size_t)s->inner, 0, s->len, s->wanted, best);
-    for (i64 j = 0; j < s->wanted; j++) l->perm[j] = (u32)best[j];
+              hlo_dtype_storage(t) * (size_t)s->inner, 0, l->len, l->wanted, best);
+    for (i64 j = 0; j < l->wanted; j++) l->perm[j] = (u32)best[j];
     return;
   }
   for (u32 k = s->nkeys; k-- > 0;) {
+    int bits = key_bits(s->type[s->key[k].operand]);
+    if (k == 0) bits = HS_MIN(bits, l->rest);
+    if (bits == 0) break;  // there is an order, by the other keys
     l->at = k;
     whole_line(make_records, l);
-    int bits = key_bits(s->type[s->key[k].operand]);
-    void *a = l->space, *t = l->space + (size_t)s->len * s->record;
-    if (s->record == 8 && s->len <= SHORT && k + 1 == s->nkeys) cpu_sort_u64(a, t, s->len, 0, 64);
-    else if (s->record == 8) cpu_radix_u64(a, t, s->len, 32, bits, l->count, l->parts);
-    else cpu_radix_item(a, t, s->len, 0, bits, l->count, l->parts);
+    void *a = l->space, *t = l->space + (size_t)l->len * l->record;
+    if (l->record == 8 && l->len <= SHORT && k + 1 == s->nkeys) cpu_sort_u64(a, t, l->len, 0, 64);
+    else if (l->record == 8) cpu_radix_u64(a, t, l->len, 32, bits, l->count, l->parts);
+    else cpu_radix_item(a, t, l->len, 0, bits, l->count, l->parts);
     whole_line(take_order, l);
   }
 }
@@ -288,54 +337,180 @@ static void find_order(line *l) {
 // False: different elements may have the same keys. The result's storage is the second array, also
 // where it is the operand's: all that is read of that is in the records by then.
 static bool sort_keys_alone(line *l) {
-  const sorter *s = l->s;
-  sorter narrow = *s;
-  narrow.record = 4;
-  l->s = &narrow;
+  l->record = sizeof(u32);
   l->odd = false, l->at = 0;
   whole_line(make_records, l);
   if (!l->odd) {
     u32 *a = (u32 *)(void *)l->space, *t = (u32 *)(void *)l->out[0];
-    cpu_radix_u32(a, t, s->len, 0, 32, l->count, l->parts);
+    cpu_radix_u32(a, t, l->len, 0, HS_MIN(32, l->rest), l->count, l->parts);
     whole_line(write_elements, l);
   }
-  l->s = s;
+  l->record = l->s->record;
   return !l->odd;
 }
 
-static size_t line_bytes(const sorter *s) {
+// Bytes of the space of a line: keys alone need no order, and their second array is the result.
+static bool has_order(const sorter *s) { return !keys_alone(s) || few_wanted(s); }
+
+static size_t line_bytes(const sorter *s, i64 len) {
   size_t most = s->record;  // what is gathered has room as well
   for (u32 k = 0; k < s->n; k++) most = HS_MAX(most, hlo_dtype_storage(s->type[k]));
-  return (size_t)s->len * (s->record + most) + 4096;  // at least what cpu_least wants
+  return (size_t)len * (s->record + most) + 4096;  // at least what cpu_least wants
+}
+
+static size_t space_bytes(const sorter *s, i64 len) {
+  return has_order(s) ? line_bytes(s, len) : (size_t)len * sizeof(u32);
 }
 
 // The permutation is the end of a line's space: the second array of records, which is behind the
 // first, holds nothing between two sorts, and neither what is gathered nor cpu_least gets so far.
-static u32 *perm_in(const sorter *s, char *space) {
-  return (u32 *)(void *)(space + line_bytes(s) - (size_t)s->len * sizeof(u32));
+static void give_space(line *l, char *space) {
+  l->space = space;
+  l->perm = (u32 *)(void *)(space + line_bytes(l->s, l->len) - (size_t)l->len * sizeof(u32));
 }
 
 // A line of ambiguous elements (NaNs of two kinds, zeros of both signs) has less memory than it
 // needs: what it needs is allocated for it, because such lines are rare. False: there is none.
 static bool sort_line(line *l) {
-  const sorter *s = l->s;
-  u32 *perm = l->perm;
-  char *space = l->space, *own = NULL;
-  if (keys_alone(s) && !few_wanted(s)) {
+  char *own = NULL;
+  if (!has_order(l->s)) {
     if (sort_keys_alone(l)) return true;
-    own = hs_try_alloc(line_bytes(s));
+    own = hs_try_alloc(line_bytes(l->s, l->len));
     if (!own) return false;
-    l->perm = perm_in(s, own);
-    l->space = own;
+    give_space(l, own);
   }
   find_order(l);
-  for (l->at = 0; l->at < s->n; l->at++) {
+  for (l->at = 0; l->at < l->s->n; l->at++) {
     whole_line(gather_elements, l);
     if (!directly(l)) whole_line(put_elements, l);
   }
   hs_free(own);
-  l->perm = perm, l->space = space;
   return true;
+}
+
+// Gives the line its space, and sorts it; its operands and results are said.
+static bool sort_in(line *l, char *space) {
+  if (!space) return false;
+  l->record = l->s->record;
+  if (has_order(l->s)) give_space(l, space);
+  else l->space = space;
+  return sort_line(l);
+}
+
+// ---- divided lines ------------------------------------------------------------------------------
+
+typedef struct divided {
+  const line *l;
+  int shift;  // of the digit
+  u32 *count;
+  u32 end[BINS];
+  bool failed;  // set by any thread that had no memory for a bin
+} divided;
+
+enum { BLOCK = 256 };
+
+static void count_digits(void *ctx, i64 part, u32 thread) {
+  (void)thread;
+  const divided *d = ctx;
+  const line *l = d->l;
+  u32 *c = d->count + part * BINS, digit[BLOCK];
+  i64 lo, hi;
+  part_of(l, part, &lo, &hi);
+  memset(c, 0, BINS * sizeof *c);
+  for (; lo < hi; lo += BLOCK) {
+    i64 n = HS_MIN(hi - lo, (i64)BLOCK);
+    digits_of(l->s, l->in[l->s->key[0].operand], lo, n, d->shift, digit);
+    for (i64 k = 0; k < n; k++) c[digit[k]]++;
+  }
+}
+
+static void move_to_bins(void *ctx, i64 part, u32 thread) {
+  (void)thread;
+  const divided *d = ctx;
+  const line *l = d->l;
+  u32 *c = d->count + part * BINS, place[BLOCK];
+  i64 lo, hi;
+  part_of(l, part, &lo, &hi);
+  for (; lo < hi; lo += BLOCK) {
+    i64 n = HS_MIN(hi - lo, (i64)BLOCK);
+    digits_of(l->s, l->in[l->s->key[0].operand], lo, n, d->shift, place);
+    for (i64 k = 0; k < n; k++) place[k] = c[place[k]]++;
+    for (u32 at = 0; at < l->s->n; at++) {
+      size_t e = hlo_dtype_storage(l->s->type[at]);
+      scatter(l->out[at], place, l->in[at] + (size_t)lo * e, n, e);
+    }
+  }
+}
+
+// The bin as a line, in the results; false: there is nothing to sort in it.
+static bool bin_line(const divided *d, i64 bin, line *out) {
+  const sorter *s = d->l->s;
+  i64 lo = bin ? d->end[bin - 1] : 0, n = d->end[bin] - lo;
+  if (n < 2 || (d->shift == 0 && s->nkeys == 1)) return false;
+  out->s = s;
+  out->len = out->wanted = n;
+  out->rest = d->shift;
+  for (u32 k = 0; k < s->n; k++)
+    out->in[k] = out->out[k] = d->l->out[k] + (size_t)lo * hlo_dtype_storage(s->type[k]);
+  return true;
+}
+
+static void sort_bins(void *ctx, i64 chunk, u32 thread) {
+  (void)thread;
+  divided *d = ctx;
+  u32 count[BINS];
+  line l = {.count = count, .parts = 1};
+  for (i64 b = chunk * BIN_GROUP; b < (chunk + 1) * BIN_GROUP; b++) {
+    if (!bin_line(d, b, &l)) continue;
+    size_t bytes = space_bytes(l.s, l.len);
+    if (bytes > BIN_BYTES) continue;
+    if (!sort_in(&l, cpu_par_memory(BIN_BYTES)))
+      __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
+  }
+}
+
+// Bins that are too large for a thread's memory, by all threads in memory of their own.
+static void sort_large_bins(divided *d) {
+  line l = {.count = d->count, .parts = d->l->parts};
+  for (i64 b = 0; b < BINS && !d->failed; b++) {
+    if (!bin_line(d, b, &l)) continue;
+    size_t bytes = space_bytes(l.s, l.len);
+    if (bytes <= BIN_BYTES) continue;
+    char *own = hs_try_alloc(bytes);
+    d->failed = !sort_in(&l, own);
+    hs_free(own);
+  }
+}
+
+// From counts to places, bin by bin, part after part. False: all elements are in one bin.
+static bool lay_out(divided *d) {
+  u32 sum = 0;
+  bool several = true;
+  for (u32 b = 0; b < BINS; b++) {
+    u32 before = sum;
+    for (i64 p = 0; p < d->l->parts; p++) {
+      u32 *c = &d->count[p * BINS + b], x = *c;
+      *c = sum;
+      sum += x;
+    }
+    d->end[b] = sum;
+    several &= sum - before < d->l->len;
+  }
+  return several;
+}
+
+// False: there is no memory.
+static bool sort_divided(line *l) {
+  const sorter *s = l->s;
+  divided d = {.l = l, .shift = key_bits(s->type[s->key[0].operand]), .count = l->count};
+  do {  // the first digit in which any two differ
+    d.shift = HS_MAX(d.shift - DIGIT, 0);
+    cpu_par_for(count_digits, &d, l->parts);
+  } while (!lay_out(&d) && d.shift);
+  cpu_par_for(move_to_bins, &d, l->parts);
+  cpu_par_for(sort_bins, &d, BINS / BIN_GROUP);
+  if (!d.failed) sort_large_bins(&d);
+  return !d.failed;
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------
@@ -350,32 +525,26 @@ typedef struct sort_job {
 static void place_line(const sorter *s, void *const *bufs, i64 number, line *l) {
   size_t at = (size_t)(number / s->inner * s->len * s->inner + number % s->inner);
   l->s = s;
+  l->len = s->len;
+  l->wanted = s->wanted;
+  l->rest = 64;
   for (u32 k = 0; k < s->n; k++) {
     l->in[k] = (char *)bufs[k] + at * hlo_dtype_storage(s->type[k]);
     l->out[k] = (char *)bufs[s->n + k] + at * hlo_dtype_storage(s->type[k]);
   }
 }
 
-// Bytes of the space of a line: keys alone need no order, and their second array is the result.
-static bool has_order(const sorter *s) { return !keys_alone(s) || few_wanted(s); }
-static size_t space_bytes(const sorter *s) {
-  return has_order(s) ? line_bytes(s) : (size_t)s->len * sizeof(u32);
-}
-
 static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   sort_job *j = ctx;
   const sorter *s = j->s;
-  u32 count[CPU_RADIX_BINS];
-  char *memory = hs_try_alloc(space_bytes(s));
+  u32 count[BINS];
+  char *memory = hs_try_alloc(space_bytes(s, s->len));
   bool ok = memory != NULL;
-  line l = {.space = memory,
-            .perm = ok && has_order(s) ? perm_in(s, memory) : NULL,
-            .count = count,
-            .parts = 1};
+  line l = {.count = count, .parts = 1};
   for (i64 n = chunk * j->per, end = HS_MIN(n + j->per, s->lines); n < end && ok; n++) {
     place_line(s, j->bufs, n, &l);
-    ok = sort_line(&l);
+    ok = sort_in(&l, memory);
   }
   if (!ok) __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
   hs_free(memory);
@@ -386,16 +555,14 @@ static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
   if (s->len == 0 || s->lines == 0 || s->wanted == 0) return HS_GOOD;
   sort_job j = {s, bufs, HS_MAX((i64)1, 4096 / s->len), false};
   if (s->whole) {
-    static const size_t counts = CPU_RADIX_PARTS * CPU_RADIX_BINS * sizeof(u32);
-    char *space = (char *)scratch + counts;
-    line l = {.count = scratch,
-              .space = space,
-              .perm = has_order(s) ? perm_in(s, space) : NULL,
-              .parts = HS_MIN((i64)cpu_par_threads(), (i64)CPU_RADIX_PARTS)};
+    line l = {.parts = HS_MIN((i64)cpu_par_threads(), (i64)CPU_RADIX_PARTS)};
+    l.count = hs_try_alloc((size_t)l.parts * BINS * sizeof *l.count);
+    j.failed = !l.count;
     for (i64 n = 0; n < s->lines && !j.failed; n++) {
       place_line(s, bufs, n, &l);
-      j.failed = !sort_line(&l);
+      j.failed = !(is_divided(s) ? sort_divided(&l) : sort_in(&l, scratch));
     }
+    hs_free(l.count);
   } else cpu_par_for(sort_chunk, &j, (s->lines + j.per - 1) / j.per);
   return j.failed ? hs_fail(HS_E_NO_MEMORY, "no memory to sort lines of %lld", (long long)s->len)
                   : HS_GOOD;
@@ -445,7 +612,6 @@ hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
   s->wanted = shape->rank ? HS_MIN(s->len, wanted_of(i, d, s->len, 0)) : s->len;
   s->whole = s->nkeys && s->len >= LONG && s->lines < 8 && !few_wanted(s);
   if (!few_wanted(s)) s->wanted = s->len;
-  i64 scratch = CPU_RADIX_PARTS * CPU_RADIX_BINS * 4 + (i64)space_bytes(s);
   *out = (cpu_rt){.kind = few_wanted(s)     ? "sort (selection)"
                           : s->nkeys == 0   ? "sort (merge, comparator)"
                           : s->len <= SHORT ? "sort (merge, keys)"
@@ -453,8 +619,8 @@ hs_status cpu_sort_prepare(const hlo_instr *i, cpu_rt *out) {
                   .state = s,
                   .run = run_sort,
                   .release = free_sort,
-                  .scratch_bytes = s->whole ? scratch : 0,
-                  .inplace = s->n < 32 ? (1u << s->n) - 1 : 0,
+                  .scratch_bytes = s->whole && !is_divided(s) ? (i64)space_bytes(s, s->len) : 0,
+                  .inplace = s->n < 32 && !is_divided(s) ? (1u << s->n) - 1 : 0,
                   .compiled = &s->lanes};
   return HS_GOOD;
 }
