@@ -2,35 +2,40 @@
 //
 // Filters are reordered to what oneDNN prefers (they are small, or each piece does its part),
 // images only when it has no kernel for their order. It works in f32, and in bf16 where the machine
-// has that; narrower floats are widened in memory order, which keeps strides. A filter that is
-// mirrored and then reordered lies mirrored in the result's memory, which nobody has written yet.
+// has that; narrower floats are widened in memory order, which keeps strides.
 //
 // As in dot_dnnl.c a convolution is split into pieces by its shape, along the batch, or along
 // the features of the result where the filter is the larger array or the result. The pool runs
 // them, each in one thread: the result does not depend on the number of threads, and no barrier of
 // OpenMP's waits for a core that another process has. What cannot be split and is large is left to
-// oneDNN's own threads. The operand that is not cut is the same for all pieces: where they want it
-// in one order it is reordered once, before they run. A filter that is the same in every run is
-// reordered in the first one, and kept.
+// oneDNN's own threads.
+//
+// Reordered arrays lie in the memory of the thread that runs the piece where the second cache holds
+// them, as filters, which are mirrored there, too; the operand that is not cut is the same for all
+// pieces, and a thread reorders it once. Larger ones lie in scratch: what is not cut is reordered
+// before the pieces run, and a mirrored filter lies in the result's memory, which nobody has
+// written yet. A filter that is the same in every run is reordered in the first one, and kept.
 #include "backends/cpu/rt/conv.h"
 
 #if HAVE_DNNL
 #include <dnnl.h>
 
 enum { LIB_SPATIAL = 3, MOST_PIECES = 16 };
-#define PIECE_WORK ((i64)1 << 20)   // multiplications of a piece at least
-#define OPENMP_WORK ((i64)1 << 24)  // of what is left to OpenMP's threads
+#define PIECE_WORK ((i64)1 << 20)    // multiplications of a piece at least
+#define OPENMP_WORK ((i64)1 << 24)   // of what is left to OpenMP's threads
+#define THREAD_BYTES ((i64)1 << 20)  // of arrays in a thread's memory
 
 // Src, weights, dst in oneDNN's sense, as the program has them and as the primitive wants them.
 typedef struct piece {
-  // re: reorders between the two; shared by pieces of one extent. NULL: none, or `own` is another
-  // piece's memory, which that one fills
+  // re: reorders between the two; NULL: none. Primitives are shared by pieces of one extent, and by
+  // those that want the common operand in one order: then lender is the first of these + 1
   dnnl_primitive_t prim, re[3];
   bool owns;
+  u32 lender;
   dnnl_memory_t user[3], own[3], scratch;
   dnnl_stream_t stream;
   i64 at[3];      // of the piece in lhs, rhs and result; bytes
-  i64 own_at[3];  // in scratch, or in what is kept
+  i64 own_at[3];  // in scratch, in the thread's memory, or in what is kept
 } piece;
 
 struct conv_dnnl {
@@ -39,13 +44,15 @@ struct conv_dnnl {
   int common;      // src, weights or dst: the operand that is not cut into pieces
   int fixed;       // the one that is reordered in the first run only; -1: none
   i64 kept;        // bytes of its reordered copies
+  i64 by_thread;   // bytes in the memory of each thread; 0: reordered copies lie in scratch
   size_t element;  // bytes
   piece v[MOST_PIECES];
 };
 
-static void free_piece(piece *p) {
+static void free_piece(piece *p, int common) {
   for (int k = 0; k < 3; k++) {
-    if (p->re[k] && p->owns) dnnl_primitive_destroy(p->re[k]);
+    bool lent = k == common && p->lender;
+    if (p->re[k] && p->owns && !lent) dnnl_primitive_destroy(p->re[k]);
     if (p->user[k]) dnnl_memory_destroy(p->user[k]);
     if (p->own[k]) dnnl_memory_destroy(p->own[k]);
   }
@@ -55,7 +62,7 @@ static void free_piece(piece *p) {
 }
 
 void cpu_conv_dnnl_free(conv_dnnl *d) {
-  for (u32 k = 0; d && k < d->n; k++) free_piece(&d->v[k]);
+  for (u32 k = 0; d && k < d->n; k++) free_piece(&d->v[k], d->common);
   hs_free(d);
 }
 
@@ -249,20 +256,20 @@ static bool find_primitive(const conv *c, const descs *d, dnnl_primitive_desc_t 
   return found;
 }
 
-// The first piece that has array k in the order `want`, or NULL.
-static const piece *lender_of(const conv_dnnl *d, int k, const dnnl_memory_desc_t *want) {
+// The number of the first piece that has array k in the order `want`, + 1; 0: none.
+static u32 lender_of(const conv_dnnl *d, int k, const dnnl_memory_desc_t *want) {
   for (u32 j = 0; j < d->n; j++) {
     const dnnl_memory_desc_t *has;
     if (d->v[j].own[k] && !dnnl_memory_get_memory_desc(d->v[j].own[k], &has) &&
         dnnl_memory_desc_equal(has, want))
-      return &d->v[j];
+      return j + 1;
   }
-  return NULL;
+  return 0;
 }
 
 // The piece after those of `all`. like: one of the same extents whose primitives to use, or NULL.
-static bool make_piece(const conv *c, dnnl_data_type_t t, conv_dnnl *all, const piece *like,
-                       piece *p, i64 *scratch) {
+static bool make_piece(const conv *c, dnnl_data_type_t t, const conv_dnnl *all, const piece *like,
+                       piece *p) {
   static const dnnl_query_t query[3][3] = {
       {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
       {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
@@ -279,13 +286,10 @@ static bool make_piece(const conv *c, dnnl_data_type_t t, conv_dnnl *all, const 
     const dnnl_memory_desc_t *want = dnnl_primitive_desc_query_md(pd, query[c->mode][k], 0);
     ok = want && !dnnl_memory_create(&p->user[k], &d.m[k], e, DNNL_MEMORY_NONE);
     if (!ok || dnnl_memory_desc_equal(want, &d.m[k])) continue;
-    const piece *lender = k == all->common ? lender_of(all, k, want) : NULL;
+    u32 lender = k == all->common ? lender_of(all, k, want) : 0;
     ok = !dnnl_memory_create(&p->own[k], want, e, DNNL_MEMORY_NONE);
-    i64 *end = k == all->fixed ? &all->kept : scratch;
-    p->own_at[k] = lender ? lender->own_at[k] : *end;
-    if (lender) continue;
-    *end += cpu_align((i64)dnnl_memory_desc_get_size(want));
-    if (like) p->re[k] = like->re[k];
+    if (lender) p->lender = lender;
+    if (lender || like) p->re[k] = lender ? all->v[lender - 1].re[k] : like->re[k];
     else
       ok = ok && (k == result_index(c) ? reorder(want, &d.m[k], &p->re[k])
                                        : reorder(&d.m[k], want, &p->re[k]));
@@ -324,6 +328,50 @@ static int place_of(const conv *c, int operand) {
   return k;
 }
 
+// Bytes of a piece's reordered array k; 0: it has none.
+static i64 own_bytes(const piece *p, int k) {
+  const dnnl_memory_desc_t *has;
+  if (!p->own[k] || dnnl_memory_get_memory_desc(p->own[k], &has)) return 0;
+  return cpu_align((i64)dnnl_memory_desc_get_size(has));
+}
+
+// Whether the rhs is read by nothing but reorders.
+static bool rhs_is_copied(const conv *c, const conv_dnnl *d) {
+  bool all = true;
+  for (u32 k = 0; k < d->n; k++) all &= d->v[k].own[place_of(c, 1)] != NULL;
+  return all;
+}
+
+// Whether the rhs is mirrored for nothing but the reorder of the common operand, in every run.
+static bool mirrors_first(const conv *c, const conv_dnnl *d) {
+  return needs_mirror(c) && role[c->mode][d->common] == 1 && d->common != d->fixed &&
+         rhs_is_copied(c, d);
+}
+
+// Where reordered arrays lie, behind the *scratch bytes before them or in each thread's memory, of
+// which a mirrored filter has the first part.
+static void place_copies(const conv *c, conv_dnnl *d, i64 *scratch) {
+  const i64 mirrored = mirrors_first(c, d) ? c->nr * (i64)d->element : 0;
+  for (u32 k = 0; k < d->n; k++) {
+    piece *p = &d->v[k];
+    i64 at = cpu_align(mirrored);
+    for (int a = 0; a < 3; a++)  // the common one first: in all pieces it is in one place
+      if (d->common != d->fixed && a == d->common) p->own_at[a] = at, at += own_bytes(p, a);
+    for (int a = 0; a < 3; a++)
+      if (a != d->fixed && a != d->common) p->own_at[a] = at, at += own_bytes(p, a);
+    if (at > cpu_align(mirrored)) d->by_thread = HS_MAX(d->by_thread, at);
+  }
+  if (d->by_thread > THREAD_BYTES) d->by_thread = 0;
+  for (u32 k = 0; k < d->n; k++)
+    for (int a = 0; a < 3; a++) {
+      piece *p = &d->v[k];
+      if (a != d->fixed && d->by_thread) continue;
+      i64 *end = a == d->fixed ? &d->kept : scratch;
+      if (a == d->common && p->lender) p->own_at[a] = d->v[p->lender - 1].own_at[a];
+      else p->own_at[a] = *end, *end += own_bytes(p, a);
+    }
+}
+
 static conv_dnnl *make_pieces(const conv *c, dnnl_data_type_t t, i64 *scratch) {
   bool by_features;
   conv part = *c;
@@ -349,30 +397,22 @@ static conv_dnnl *make_pieces(const conv *c, dnnl_data_type_t t, i64 *scratch) {
     p->at[0] = by_features ? 0 : lo * c->lb * e;
     p->at[1] = by_features ? lo * c->ro * e : 0;
     p->at[2] = lo * (by_features ? c->of : c->ob) * e;
-    made += make_piece(&part, t, d, like, p, scratch);
+    made += make_piece(&part, t, d, like, p);
     d->n++;
   }
   if (d->openmp) cpu_par_hand_over(false);
-  if (made == n) return d;
+  if (made == n) return place_copies(c, d, scratch), d;
   cpu_conv_dnnl_free(d);
   return NULL;
-}
-
-// Whether the rhs is read by nothing but reorders.
-static bool rhs_is_copied(const conv *c) {
-  const conv_dnnl *d = c->dnnl;
-  bool all = true;
-  for (u32 k = 0; k < d->n; k++) all &= d->v[k].own[place_of(c, 1)] != NULL;
-  return all;
 }
 
 // Where the rhs lies widened and mirrored, where it has to be; what comes last of that is kept when
 // it is read in every run.
 static void place_rhs(conv *c, hlo_dtype t, i64 *scratch) {
-  const i64 bytes = c->nr * (i64)c->dnnl->element;
-  const bool copied = rhs_is_copied(c), first = copied && role[c->mode][c->dnnl->common] == 1,
-             widened = c->tr != t, mirrored = needs_mirror(c);
-  cpu_keep(&c->kept, c->dnnl->kept);
+  const conv_dnnl *d = c->dnnl;
+  const i64 bytes = c->nr * (i64)d->element;
+  const bool copied = rhs_is_copied(c, d), widened = c->tr != t, mirrored = needs_mirror(c);
+  cpu_keep(&c->kept, d->kept);
   c->kept_rhs = c->fixed_rhs && !copied && (widened || mirrored);
   if (widened) {
     c->at_r = c->kept_rhs && !mirrored ? cpu_keep(&c->kept, bytes) : *scratch;
@@ -380,7 +420,8 @@ static void place_rhs(conv *c, hlo_dtype t, i64 *scratch) {
   }
   if (!mirrored) return;
   if (c->kept_rhs) c->at_w = cpu_keep(&c->kept, bytes);
-  else if (first && c->no >= c->nr) c->at_w = CONV_IN_RESULT;
+  else if (mirrors_first(c, d) && d->by_thread) c->at_w = CONV_BY_THREAD;
+  else if (copied && role[c->mode][d->common] == 1 && c->no >= c->nr) c->at_w = CONV_IN_RESULT;
   else {
     c->at_w = *scratch;
     *scratch += cpu_align(bytes);
@@ -415,7 +456,9 @@ typedef struct job {
   const conv *c;
   char *p[3];  // lhs, rhs, result
   char *scratch;
-  bool fill;           // what is kept
+  bool fill;  // what is kept
+  // of each thread: the piece whose common operand it has in its memory, as lenders are said
+  u32 has[CPU_MOST_THREADS];
   _Atomic int status;  // of oneDNN; the first that is not 0
 } job;
 
@@ -430,35 +473,70 @@ static dnnl_status_t convert(const piece *p, int k, bool back) {
   return execute(p, p->re[k], a, 2);
 }
 
-static void set_memories(const job *j, const piece *p) {
+// copies: where reordered arrays lie that are not kept.
+static void set_memories(const job *j, const piece *p, char *copies) {
+  const conv_dnnl *d = j->c->dnnl;
   for (int k = 0; k < 3; k++) {
     int r = role[j->c->mode][k];
-    dnnl_memory_set_data_handle(p->user[k], j->p[r] + p->at[r]);
-    char *own = k == j->c->dnnl->fixed ? j->c->kept.at : j->scratch;
+    char *from = k == d->common && j->c->at_w == CONV_BY_THREAD ? copies : j->p[r];
+    dnnl_memory_set_data_handle(p->user[k], from + p->at[r]);
+    char *own = k == d->fixed ? j->c->kept.at : copies;
     if (p->own[k]) dnnl_memory_set_data_handle(p->own[k], own + p->own_at[k]);
   }
 }
 
-static void run_piece(void *ctx, i64 index, u32 thread) {
-  (void)thread;
+// The common operand in the order that the piece wants, in the memory of its thread.
+static dnnl_status_t copy_common(job *j, const piece *p, u32 number, char *mine, u32 thread) {
+  const conv_dnnl *d = j->c->dnnl;
+  u32 wants = p->lender ? p->lender : number + 1;
+  if (j->has[thread] == wants) return dnnl_success;
+  if (j->c->at_w == CONV_BY_THREAD) mirror(j->c, mine, j->p[1], d->element);
+  j->has[thread] = wants;
+  return convert(p, d->common, false);
+}
+
+static dnnl_status_t compute_piece(job *j, u32 number, u32 thread) {
   static const int arg[3][3] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
                                 {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
                                 {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}};
-  job *j = ctx;
   const conv *c = j->c;
-  const piece *p = &c->dnnl->v[index];
+  const conv_dnnl *d = c->dnnl;
+  const piece *p = &d->v[number];
   const int result = result_index(c);
   dnnl_exec_arg_t args[4] = {[3] = {DNNL_ARG_SCRATCHPAD, p->scratch}};
   dnnl_status_t st = dnnl_success;
-  set_memories(j, p);
+  char *copies = d->by_thread ? cpu_par_memory((size_t)d->by_thread) : j->scratch;
+  if (!copies && d->by_thread) return dnnl_out_of_memory;
+  set_memories(j, p, copies);
+  if (d->by_thread && p->re[d->common] && d->common != d->fixed)
+    st = copy_common(j, p, number, copies, thread);
   for (int k = 0; k < 3; k++) {
     args[k] = (dnnl_exec_arg_t){arg[c->mode][k], p->own[k] ? p->own[k] : p->user[k]};
-    bool done = k == result || k == c->dnnl->common || (k == c->dnnl->fixed && !j->fill);
+    bool done = k == result || k == d->common || (k == d->fixed && !j->fill);
     if (p->re[k] && !done && !st) st = convert(p, k, false);
   }
   if (!st) st = execute(p, p->prim, args, 4);
   if (!st && p->re[result]) st = convert(p, result, true);
+  return st;
+}
+
+static void run_piece(void *ctx, i64 index, u32 thread) {
+  job *j = ctx;
+  dnnl_status_t st = compute_piece(j, (u32)index, thread);
   if (st) j->status = (int)st;
+}
+
+// The common operand, before the pieces run, where it is not each thread's.
+static void convert_common(job *j) {
+  const conv_dnnl *d = j->c->dnnl;
+  if (d->common == d->fixed ? !j->fill : d->by_thread > 0) return;
+  for (u32 k = 0; k < d->n; k++) {
+    const piece *p = &d->v[k];
+    if (!p->re[d->common] || p->lender) continue;
+    set_memories(j, p, j->scratch);
+    dnnl_status_t st = convert(p, d->common, false);
+    if (st) j->status = (int)st;
+  }
 }
 
 hs_status cpu_conv_dnnl_run(conv *c, void *const *bufs, char *scratch) {
@@ -474,20 +552,14 @@ hs_status cpu_conv_dnnl_run(conv *c, void *const *bufs, char *scratch) {
     if (at[k] >= 0 && (k == 0 || (k == 1 && read_rhs)))
       cpu_conv_widen((float *)(void *)j.p[k], bufs[k], t[k], n[k]);
   }
-  if (c->at_w != -1) {
+  if (c->at_w >= 0 || c->at_w == CONV_IN_RESULT) {
     char *base = c->kept_rhs ? c->kept.at : scratch,
          *mirrored = c->at_w == CONV_IN_RESULT ? j.p[2] : base + c->at_w;
     if (read_rhs) mirror(c, mirrored, j.p[1], d->element);
     j.p[1] = mirrored;
   }
   if (d->openmp) cpu_par_hand_over(true);
-  for (u32 k = 0; k < d->n; k++) {
-    const piece *p = &d->v[k];
-    if (!p->re[d->common] || (d->common == d->fixed && !j.fill)) continue;
-    set_memories(&j, p);
-    dnnl_status_t st = convert(p, d->common, false);
-    if (st) j.status = (int)st;
-  }
+  convert_common(&j);
   if (d->openmp) run_piece(&j, 0, 0);
   else cpu_par_for(run_piece, &j, d->n);
   if (d->openmp) cpu_par_hand_over(false);

@@ -37,7 +37,6 @@
 #endif
 
 enum {
-  MOST_THREADS = 256,
   SPINS = 200,           // looks before the core is yielded between looks: some microseconds
   POOL_WAIT_US = 1000,   // then the pool sleeps: at an idle prompt it must not burn a core
   OPENER_WAIT_US = 200,  // then the opener sleeps until the last chunk is done
@@ -62,8 +61,8 @@ typedef struct pool {
   void *ctx;
   bool keep_denormals;
   u32 threads;  // the opener included
-  share share[MOST_THREADS];
-  pthread_t thread[MOST_THREADS];
+  share share[CPU_MOST_THREADS];
+  pthread_t thread[CPU_MOST_THREADS];
 } pool;
 static pool the_pool = {.threads = 1, .opener_cpu = -1};  // the worker's own state
 static _Thread_local bool in_chunk;
@@ -301,7 +300,7 @@ void cpu_par_begin(u32 threads) {
   pool *p = &the_pool;
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   u32 n = threads ? threads : cores > 0 ? (u32)cores : 1;
-  n = HS_MIN(n, (u32)MOST_THREADS);
+  n = HS_MIN(n, (u32)CPU_MOST_THREADS);
   denormals_of_all(p, n, false);
   atomic_store(&p->rests, false);
   if (n == p->threads) return;

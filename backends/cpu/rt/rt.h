@@ -24,6 +24,7 @@ static inline i64 cpu_align(i64 bytes) { return (i64)block_align((size_t)bytes);
 // Calls fn(ctx, chunk, thread) for every chunk, each once, on the threads set; returns when all are
 // done. The number of chunks must come from shapes, never from the number of threads.
 typedef void cpu_par_fn(void *ctx, i64 chunk, u32 thread);
+enum { CPU_MOST_THREADS = 256 };
 void cpu_par_for(cpu_par_fn *fn, void *ctx, i64 chunks);
 // Before a run: sets the number of threads (0 = all); each of them flushes denormals.
 void cpu_par_begin(u32 threads);
@@ -33,7 +34,8 @@ bool cpu_par_keeps_denormals(void);
 void cpu_par_end(void);     // after a run: the pool sleeps
 u32 cpu_par_threads(void);  // as set by cpu_par_begin
 // Memory of the calling thread, aligned for vectors, which it keeps for the next caller: at least
-// so many bytes with any content. NULL when there is none. One user at a time.
+// so many bytes with any content. NULL when there is none. One user at a time: what a chunk has put
+// there, later chunks of the loop find on the same thread. For what its caches hold.
 void *cpu_par_memory(size_t bytes);
 // Around calls of a library that brings its own threads (OpenMP's), and around what it prepares for
 // them: while the work is `away` the library has all of the threads and the pool sleeps; else it
