@@ -185,7 +185,7 @@ static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
   if (d->K == 0) fill_zero(d->tc, c, d->B * d->M * d->N);
   if (d->B * d->M * d->N * d->K == 0) return HS_GOOD;
   HS_TRY(cpu_kept_open(&d->kept, &fill));
-  if (d->pack_a) {
+  if (d->pack_a && !d->each_a) {
     char *to = (d->keep_a ? d->kept.at : s) + d->at_a;
     if (fill || !(d->keep_a || d->panels_a))
       cpu_dot_pack(to, a, d->ta, d->operand_type, d->ra, d->da, d->sa, false);
@@ -200,7 +200,7 @@ static hs_status run_dot(void *state, void *const *bufs, void *scratch) {
   if (fill && d->tiles) cpu_dot_tiles_fill(d, a, b);
   d->kept.filled |= fill;
   if (d->pack_c) c = s + d->at_c;
-  if (d->rows) cpu_dot_rows(d, a, b, c, s + d->at_parts);
+  if (d->rows) HS_TRY(cpu_dot_rows(d, a, b, c, s + d->at_parts));
   else if (d->tiles) HS_TRY(cpu_dot_tiles_run(d, a, b, c));
   else if (d->dnnl) HS_TRY(cpu_dot_dnnl_run(d, a, b, c));
   else plain_gemm(d, a, b, c);
@@ -473,7 +473,8 @@ hs_status cpu_dot_prepare(const hlo_instr *i, cpu_rt *out) {
   i64 e = (i64)cpu_dot_compute_size(d->operand_type), at = 0;
   d->keep_a = d->pack_a && d->fixed_a && !d->panels_a;
   d->keep_b = d->pack_b && d->fixed_b && !d->panels_b;
-  if (d->pack_a) d->at_a = place(d, d->keep_a, d->B * d->M * d->K * e, &at);
+  d->each_a = d->rows && d->pack_a && !d->keep_a && cpu_dot_rows_packs(d);
+  if (d->pack_a && !d->each_a) d->at_a = place(d, d->keep_a, d->B * d->M * d->K * e, &at);
   if (d->pack_b) d->at_b = place(d, d->keep_b, d->B * d->K * d->N * e, &at);
   if (d->pack_c) {
     d->at_c = at;

@@ -56,6 +56,7 @@ typedef struct dot {
   bool pack_a, pack_b, pack_c;  // through scratch, in their compute type
   bool fixed_a, fixed_b;        // the same in every run: what is packed of them is kept
   bool keep_a, keep_b;          // kept as they are packed, else in scratch
+  bool each_a;                  // of rows: each thread packs A, in its own memory
   bool panels_a, panels_b;      // kept in panels (dot_tiles.c)
   i64 at_panels_a, at_panels_b;
   cpu_kept kept;
@@ -127,9 +128,11 @@ enum { DOT_FEW_ROWS = 8 };
 bool cpu_dot_rows_supports(hlo_dtype t, dot_compute sums);
 // Sets d->parts by the shape; bytes of scratch for their sums.
 i64 cpu_dot_rows_prepare(dot *);
-// x: the rows of A, dense in sum_type; b: the matrix as it lies in memory; c: in sum_type, with the
-// strides of C; parts: the scratch.
-void cpu_dot_rows(const dot *, const void *x, const void *b, void *c, void *parts);
+// Whether each thread packs A, few rows of little memory and many columns to use them for.
+bool cpu_dot_rows_packs(const dot *);
+// x: the rows of A, dense in sum_type, or A as it lies in memory with d->each_a; b: the matrix as it
+// lies in memory; c: in sum_type, with the strides of C; parts: the scratch. E_NO_MEMORY.
+hs_status cpu_dot_rows(const dot *, void *x, const void *b, void *c, void *parts);
 
 // ---- dot_dnnl.c ------------------------------------------------------------------------------
 // Prepares oneDNN for the dot when it has a fast and exact primitive for it: fills d->dnnl and what

@@ -75,9 +75,12 @@ static inline float from_bf16(u16 v) {
 
 typedef struct rows_job {
   const dot *d;
-  const char *x, *b;
+  char *x;
+  const char *b;
   char *c, *parts;
-  i64 cols, across;  // columns of a chunk; chunks along them
+  i64 cols, across;               // columns of a chunk; chunks along them
+  bool packed[CPU_MOST_THREADS];  // whether the thread's memory has x
+  bool failed;                    // set by any thread that had none
 } rows_job;
 
 // What one chunk computes: rows of x, xr apart, from k0 to k1; columns n0 to n1; rows of the result
@@ -254,10 +257,31 @@ i64 cpu_dot_rows_prepare(dot *d) {
   return d->parts * d->B * d->M * d->N * (i64)cpu_dot_compute_size(d->sum_type);
 }
 
-static void rows_chunk(void *ctx, i64 chunk, u32 thread) {
-  (void)thread;
-  const rows_job *j = ctx;
+static size_t bytes_of_x(const dot *d) {
+  return (size_t)(d->B * d->M * d->K) * cpu_dot_compute_size(d->operand_type);
+}
+
+bool cpu_dot_rows_packs(const dot *d) {
+  enum { FIRST_CACHE = 32 << 10 };
+  return bytes_of_x(d) <= FIRST_CACHE && d->N >= 16 * d->M;
+}
+
+// The rows of A, dense; NULL: there is no memory.
+static const char *rows_of(rows_job *j, u32 thread) {
   const dot *d = j->d;
+  if (!d->each_a) return j->x;
+  char *mine = cpu_par_memory(bytes_of_x(d));
+  if (mine && !j->packed[thread])
+    cpu_dot_pack(mine, j->x, d->ta, d->operand_type, d->ra, d->da, d->sa, false);
+  j->packed[thread] = true;
+  return mine;
+}
+
+static void rows_chunk(void *ctx, i64 chunk, u32 thread) {
+  rows_job *j = ctx;
+  const dot *d = j->d;
+  const char *x = rows_of(j, thread);
+  if (!x) return __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
   i64 part = chunk % d->parts, at = chunk / d->parts % j->across,
       batch = chunk / d->parts / j->across, ba, bb, bc;
   cpu_dot_batch(d, batch, &ba, &bb, &bc);
@@ -278,7 +302,7 @@ static void rows_chunk(void *ctx, i64 chunk, u32 thread) {
     s.cr = d->N;
     s.cc = 1;
   }
-  find(d->tb, d->sum_type)(j->x + (size_t)(batch * d->M * d->K) * e,
+  find(d->tb, d->sum_type)(x + (size_t)(batch * d->M * d->K) * e,
                            j->b + (size_t)bb * hlo_dtype_storage(d->tb), c, &s);
 }
 
@@ -311,12 +335,20 @@ static void add_parts(const dot *d, char *parts, char *c) {
   }
 }
 
-void cpu_dot_rows(const dot *d, const void *x, const void *b, void *c, void *parts) {
+hs_status cpu_dot_rows(const dot *d, void *x, const void *b, void *c, void *parts) {
   i64 cols = columns(d);
-  rows_job j = {d, x, b, c, parts, cols, (d->N + cols - 1) / cols};
+  rows_job j = {.d = d,
+                .x = x,
+                .b = b,
+                .c = c,
+                .parts = parts,
+                .cols = cols,
+                .across = (d->N + cols - 1) / cols};
   i64 chunks = d->B * j.across * d->parts;
   if (d->B * d->N * d->K < CHUNK_ELEMENTS)
     for (i64 k = 0; k < chunks; k++) rows_chunk(&j, k, 0);
   else cpu_par_for(rows_chunk, &j, chunks);
+  if (j.failed) return hs_fail(HS_E_NO_MEMORY, "no memory for the rows of a product");
   if (d->parts > 1) add_parts(d, parts, c);
+  return HS_GOOD;
 }
