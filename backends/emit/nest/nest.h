@@ -140,7 +140,8 @@ typedef struct nest_stage {
   u32 nloops;
   u32 loops[NEST_MAX_LOOPS];  // outermost first
   HS_VEC(nest_store) stores;
-  // loops[0] counts the splits of a reduction: one chunk each, never in lanes
+  // loops[0] counts the splits of a reduction: one chunk each, never in lanes; with one split the
+  // last loop but one counts its passes
   bool is_split;
   // A prefix reduction: the number + 1 of a group over one loop, whose results are those of each
   // step along the stage's last loop, its equal; 0: none. scanned: elements of a row, of which the
@@ -289,7 +290,8 @@ void nest_schedule(nest *, const nest_machine *);
 
 // ---- long reductions (split.c) ------------------------------------------------------------------
 // Splits the reduction of a stage into at most `splits` partial ones: the stage stores the partial
-// results to scratch, a new finishing stage reduces them and does what followed. rows > 0: each
+// results to scratch, a new finishing stage reduces them and does what followed. One split, with
+// passes, is the reduction itself, and may lie in the stage's results. rows > 0: each
 // partial result is made in passes of that many rows at most (iterations of the first reduced
 // loop), and goes through memory between them. 0, with the nest as it was, when the stage is not of
 // that form; else the passes of each partial result: as many steps of the stage's first loop.

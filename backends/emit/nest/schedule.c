@@ -222,6 +222,7 @@ typedef struct survey {
   const nest *n;
   u8 *visited;
   u32 widest;         // bytes of the widest value
+  u32 narrowest;      // bytes of the narrowest element that is loaded along the last loop
   double ops, bytes;  // per point of the stage, reductions included
   // a reduction over the lane loop's points; its loads prefer the reduction's own loop
   bool groups, row;
@@ -303,9 +304,12 @@ static void visit(survey *s, u32 id, double times) {
   if (w > s->widest) s->widest = w;
   if (x->kind == NEST_OP)
     s->ops += times * hlo_op_cost(x->op)->cycles * (hlo_dtype_storage(x->in) == 8 ? 2 : 1);
-  if (x->kind == NEST_LOAD)
-    s->ops += times, s->bytes += times * (double)hlo_dtype_storage(x->dtype),
-        visit(s, x->guard, times);
+  if (x->kind == NEST_LOAD) {
+    u32 e = (u32)hlo_dtype_storage(x->dtype);
+    s->ops += times, s->bytes += times * (double)e;
+    if (x->deps & s->last) s->narrowest = HS_MIN(s->narrowest, e);
+    visit(s, x->guard, times);
+  }
   if (x->e) visit_expr(s, x->e, times);
   for (u32 k = 0; k < x->nargs; k++) visit(s, x->args[k], times);
   if (x->kind == NEST_REDUCE) visit_group(s, &s->n->groups.v[x->group], times);
@@ -319,6 +323,7 @@ static void visit(survey *s, u32 id, double times) {
 #define ROW_BYTES (256 << 10)
 #define COLUMN_SPLITS 16.0  // partial results of columns: each is as large as the result
 #define ROWS_AT_ONCE 8      // streams that the machine's prefetchers follow
+#define RUN_BYTES 2048      // of a row that a chunk reads of columns, at least
 
 static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 
@@ -416,7 +421,7 @@ static void obey(nest_stage *st, const hlo_tuning *t) {
 static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, survey *s) {
   u32 vector_bytes = m->vector_bytes;
   const hlo_tuning *by_hand = &m->wanted;
-  *s = (survey){.n = n, .visited = hs_calloc(n->nodes.n + 1, 1), .widest = 1};
+  *s = (survey){.n = n, .visited = hs_calloc(n->nodes.n + 1, 1), .widest = 1, .narrowest = 16};
   bool inner = st->nloops > (st->is_split ? 1u : 0u);
   if (inner) s->last_var = st->loops[st->nloops - 1], s->last = 1ull << n->vars.v[s->last_var].loop;
   for (size_t k = 0; k < st->stores.n; k++) {
@@ -469,13 +474,37 @@ static i64 splits_wanted(const nest *n, const nest_stage *st, const survey *s, i
   return (i64)HS_MIN(ns / (2 * CHUNK_NS), column ? COLUMN_SPLITS : 64.0 / (double)st->chunks);
 }
 
+// Divides the results of a reduction down columns among chunks: outer loops as a whole, rows in runs.
+// Returns how many chunks that makes.
+static i64 divide_columns(const nest *n, nest_stage *st, const survey *s) {
+  i64 want = (i64)COLUMN_SPLITS, lanes = (i64)(st->lanes * st->unroll);
+  st->chunks = 1;
+  for (u32 k = 0; k < st->nloops; k++) {
+    i64 e = extent(n, st->loops[k]), most = want;
+    bool last = k + 1 == st->nloops;
+    if (last) most = HS_MIN(most, e * (i64)s->narrowest / RUN_BYTES);
+    if (st->is_split && k + 2 == st->nloops) most = 1;  // the passes
+    i64 block = (e + HS_MAX(most, 1) - 1) / HS_MAX(most, 1);
+    if (last) block = (block + lanes - 1) / lanes * lanes;
+    st->block[k] = block;
+    st->split[k] = (e + block - 1) / block;
+    st->chunks *= st->split[k];
+    want = (want + st->split[k] - 1) / st->split[k];
+  }
+  return st->chunks;
+}
+
 void nest_schedule(nest *n, const nest_machine *m) {
   for (size_t i = 0; i < n->stages.n; i++) {
     survey s;
     schedule_stage(n, &n->stages.v[i], m, &s);
     i64 splits = m->vector_bytes ? splits_wanted(n, &n->stages.v[i], &s, m->wanted.splits) : 1,
         passes = 0;
-    if (splits >= 2)
+    // results large enough for chunks of their own need no partial ones
+    bool columns = splits >= 2 && m->wanted.splits <= 0 && n->stages.v[i].vector &&
+                   divide_columns(n, &n->stages.v[i], &s) >= (i64)COLUMN_SPLITS / 2;
+    if (columns) splits = 1;
+    if (columns || splits >= 2)
       passes = nest_split_reduction(n, (u32)i, splits, n->stages.v[i].vector ? ROWS_AT_ONCE : 0);
     if (!passes) {
       nest_keep_rows(n, &n->stages.v[i], &(nest_row_room){ROW_BYTES, FIRST_ROW_BYTES});
@@ -483,6 +512,10 @@ void nest_schedule(nest *n, const nest_machine *m) {
     }
     nest_stage *st = &n->stages.v[i];
     schedule_stage(n, st, m, &s);
+    if (columns) {
+      (void)divide_columns(n, st, &s);
+      continue;
+    }
     st->block[0] = passes;
     st->chunks = st->split[0] = (extent(n, st->loops[0]) + passes - 1) / passes;
     for (u32 k = 1; k < st->nloops; k++) st->split[k] = 1, st->block[k] = extent(n, st->loops[k]);

@@ -6,10 +6,11 @@
 // run after all chunks, reduces them in order with the same reducer from the initial value and then
 // does what the original stage did with the result. Where lanes run along the results, a chunk
 // reads several rows side by side, and the machine follows only so many streams at once: then a
-// partial result is made in passes over a few rows each, from where the last pass left it. The
-// number of splits depends on shapes only, so
-// the bits do too. This is the split-K scheme of matrix multiplication, for any reducer whose
-// elements may come in any order.
+// partial result is made in passes over a few rows each, from where the last pass left it. Where
+// chunks divide the results there is one split, which starts from the initial value: what the stage
+// stores unchanged is made in its result's own memory, and needs no finishing. The number of splits
+// depends on shapes only, so the bits do too. This is the split-K scheme of matrix multiplication,
+// for any reducer whose elements may come in any order.
 #include "backends/emit/nest/nest.h"
 
 typedef struct cloner {
@@ -116,7 +117,8 @@ static bool choose_cut(nest *n, const nest_stage *st, u32 root, i64 splits, i64 
   if (rows && size > rows) passes = (size + rows - 1) / rows, size = rows;
   i64 steps = (extent + size - 1) / size;
   *x = (cut){.size = size, .passes = passes, .splits = (steps + passes - 1) / passes, .points = 1};
-  if (x->splits < 2 || !nest_new_loop(n, steps, &x->s) || !nest_new_loop(n, x->splits, &x->s2))
+  if (x->splits < (splits == 1 && passes > 1 ? 1 : 2) || !nest_new_loop(n, steps, &x->s) ||
+      !nest_new_loop(n, x->splits, &x->s2))
     return false;
   x->part = nest_div(n, nest_of_var(n, x->s, 1), passes);
   const nest_expr *pass = nest_mod(n, nest_of_var(n, x->s, 1), passes);
@@ -142,6 +144,43 @@ static u32 new_scratch(nest *n, hlo_dtype t, i64 elements) {
   n->scratch_bytes += (elements * (i64)hlo_dtype_storage(t) + 63) / 64 * 64;
   hs_vec_push(&n->bufs, b);
   return (u32)n->bufs.n - 1;
+}
+
+// The result that the stage stores the node in as it is, at the places of a partial result;
+// NEST_NONE: there is none.
+static u32 result_of(const nest *n, const nest_stage *st, u32 node, const cut *x) {
+  for (size_t k = 0; k < st->stores.n; k++) {
+    const nest_store *y = &st->stores.v[k];
+    if (y->node == node && n->bufs.v[y->buf].dtype == n->nodes.v[node].dtype &&
+        n->bufs.v[y->buf].elements == x->points && y->e == x->lin)
+      return y->buf;
+  }
+  return NEST_NONE;
+}
+
+// Group g is made in passes, in its results' memory where the stage stores them as they are. A pass
+// sums up by itself, which rounds less, where it has something to start from.
+static void pass_group(nest *n, const nest_stage *st, u32 g, cut *x, u32 *map) {
+  const nest_group gr = n->groups.v[g];
+  const bool apart = gr.monoid != HLO_OP_INVALID && start_of(n, &gr, 0) != NEST_NONE;
+  u32 *starts = hs_arena_zalloc(n->a, gr.nacc * sizeof(u32));
+  for (u32 k = 0; k < gr.nacc; k++) {
+    hlo_dtype t = n->nodes.v[gr.acc[k]].dtype;
+    u32 buf = result_of(n, st, gr.out[k], x);
+    if (buf == NEST_NONE) buf = new_scratch(n, t, x->points);
+    u32 so_far = load_scratch(n, t, buf, x->lin, x->begun), made = gr.out[k];
+    starts[k] = nest_select(n, t, x->begun, so_far, gr.init[k]);
+    if (apart) {
+      made = nest_op2(n, gr.monoid, t, starts[k], made);
+      starts[k] = start_of(n, &gr, k);
+    }
+    hs_vec_push(&x->stores, ((nest_store){buf, x->lin, made}));
+    map[gr.out[k]] = load_scratch(n, t, buf, x->lin, NEST_NONE);
+  }
+  n->groups.v[g].seg = x->s;
+  n->groups.v[g].seg_size = x->size;
+  n->groups.v[g].init = starts;
+  n->groups.v[g].resumes = !apart;
 }
 
 // Group g reduces a piece, and its results are stored; a new group reduces those, and stands for
@@ -190,23 +229,29 @@ i64 nest_split_reduction(nest *n, u32 stage, i64 splits, i64 rows) {
   cloner c = {n, hs_alloc(old_nodes * sizeof *c.map)};
   for (size_t k = 0; k < old_nodes; k++) c.map[k] = NEST_NONE;
   for (u32 g = 0; g < old_groups; g++)
-    if (n->groups.v[g].merged_into == root) split_group(n, g, &x, c.map);
+    if (n->groups.v[g].merged_into != root) continue;
+    else if (x.splits == 1) pass_group(n, st, (u32)g, &x, c.map);
+    else split_group(n, (u32)g, &x, c.map);
   // The finishing stage: the old one, with its reductions over scratch.
   nest_stage fin = {.nloops = st->nloops};
   memcpy(fin.loops, st->loops, sizeof fin.loops);
   for (size_t k = 0; k < st->stores.n; k++) {
     nest_store y = st->stores.v[k];
+    bool made = false;
+    for (size_t j = 0; j < x.stores.n; j++) made |= x.stores.v[j].buf == y.buf;
+    if (made) continue;
     y.node = clone(&c, y.node);
     hs_vec_push(&fin.stores, y);
   }
   hs_free(c.map);
   hs_vec_free(&st->stores);
   st->stores.v = x.stores.v, st->stores.n = x.stores.n, st->stores.cap = x.stores.cap;
-  memmove(st->loops + 1, st->loops, st->nloops * sizeof *st->loops);
-  st->loops[0] = x.s;
+  u32 at = x.splits == 1 ? st->nloops - 1 : 0;  // passes over what one chunk has of a row
+  memmove(st->loops + at + 1, st->loops + at, (st->nloops - at) * sizeof *st->loops);
+  st->loops[at] = x.s;
   st->is_split = true;
   st->nloops++;
-  hs_vec_push(&n->finish, fin);
+  if (fin.stores.n) hs_vec_push(&n->finish, fin);
   for (size_t k = 0; k < n->nodes.n; k++) n->nodes.v[k].deps = nest_node_deps(n, &n->nodes.v[k]);
   return x.passes;
 }
