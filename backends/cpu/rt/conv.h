@@ -30,8 +30,8 @@ typedef struct conv {
   i64 nl, nr, no;  // elements
   conv_mode mode;
   // scratch offsets: operands and result widened, the filter; -1: none; of the filter also
-  // CONV_IN_RESULT: in the memory of the result, which is written later, and CONV_BY_THREAD: in that
-  // of each thread
+  // CONV_IN_RESULT: in the memory of the result, which is written later, and CONV_BY_THREAD: in
+  // that of each thread
   i64 at_l, at_r, at_o, at_w;
   i64 filter_bytes;  // of the packed filter
   // The rhs is the same in every run: what is made of it is kept. kept_rhs: it is read widened or

@@ -130,8 +130,8 @@ bool cpu_dot_rows_supports(hlo_dtype t, dot_compute sums);
 i64 cpu_dot_rows_prepare(dot *);
 // Whether each thread packs A, few rows of little memory and many columns to use them for.
 bool cpu_dot_rows_packs(const dot *);
-// x: the rows of A, dense in sum_type, or A as it lies in memory with d->each_a; b: the matrix as it
-// lies in memory; c: in sum_type, with the strides of C; parts: the scratch. E_NO_MEMORY.
+// x: the rows of A, dense in sum_type, or A as it lies in memory with d->each_a; b: the matrix as
+// it lies in memory; c: in sum_type, with the strides of C; parts: the scratch. E_NO_MEMORY.
 hs_status cpu_dot_rows(const dot *, void *x, const void *b, void *c, void *parts);
 
 // ---- dot_dnnl.c ------------------------------------------------------------------------------

@@ -474,8 +474,8 @@ static i64 splits_wanted(const nest *n, const nest_stage *st, const survey *s, i
   return (i64)HS_MIN(ns / (2 * CHUNK_NS), column ? COLUMN_SPLITS : 64.0 / (double)st->chunks);
 }
 
-// Divides the results of a reduction down columns among chunks: outer loops as a whole, rows in runs.
-// Returns how many chunks that makes.
+// Divides the results of a reduction down columns among chunks, rows in long runs; how many chunks
+// that makes.
 static i64 divide_columns(const nest *n, nest_stage *st, const survey *s) {
   i64 want = (i64)COLUMN_SPLITS, lanes = (i64)(st->lanes * st->unroll);
   st->chunks = 1;
