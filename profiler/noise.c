@@ -12,33 +12,37 @@
 #include <time.h>
 #include <unistd.h>
 
-// Seconds since boot, summed over the cores: at work, and stolen by the hypervisor.
-typedef struct cpu_times {
-  double work, steal;
-  bool known;
-} cpu_times;
+static double own_cpu_seconds(void) {
+  struct rusage u;
+  if (getrusage(RUSAGE_SELF, &u) != 0) return 0;
+  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+         (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+}
 
-static cpu_times read_cpu_times(void) {
-  cpu_times t = {0};
+prof_others prof_others_now(void) {
+  prof_others t = {.at = hs_now_ns()};
   FILE *f = fopen("/proc/stat", "re");
   if (!f) return t;
   unsigned long long user, nice, system, idle, wait, irq, soft, steal;
   t.known = fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle,
                    &wait, &irq, &soft, &steal) == 8;
   (void)fclose(f);
+  // where children are not listed, what they do would be taken for the work of others
+  t.known &= access("/proc/thread-self/children", R_OK) == 0;
   double tick = 1.0 / (double)sysconf(_SC_CLK_TCK);
   if (t.known) {
-    t.work = (double)(user + nice + system + irq + soft) * tick;
+    t.work = (double)(user + nice + system + irq + soft) * tick - own_cpu_seconds() -
+             prof_usage_now().cpu_s;
     t.steal = (double)steal * tick;
   }
   return t;
 }
 
-static double own_cpu_seconds(void) {
-  struct rusage u;
-  if (getrusage(RUSAGE_SELF, &u) != 0) return 0;
-  return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-         (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+void prof_noise_take_others(prof_noise *x, const prof_others *from, const prof_others *to) {
+  double wall = (double)(to->at - from->at) * 1e-9;
+  if (!from->known || !to->known || wall < 0.1) return;
+  x->busy = fmax(x->busy, fmax(to->work - from->work, 0) / wall);
+  x->steal = fmax(x->steal, fmax(to->steal - from->steal, 0) / (wall * x->cores));
 }
 
 static double read_ghz(void) {
@@ -93,22 +97,16 @@ void prof_probe_free(prof_probe *x) {
 prof_noise prof_noise_measure(double seconds) {
   prof_noise x = {.cores = (u32)HS_MAX(sysconf(_SC_NPROCESSORS_ONLN), 1L), .busy = -1, .steal = -1};
   x.memory_ms = x.memory_spread = -1;
-  cpu_times before = read_cpu_times();
-  double own = own_cpu_seconds();
-  u64 from = hs_now_ns(), end = from + (u64)(seconds * 1e9), state = 1;
+  prof_others before = prof_others_now();
+  u64 end = hs_now_ns() + (u64)(seconds * 1e9), state = 1;
   prof_samples times = {0};
   prof_probe memory = {0};
   do {
     prof_probe_once(&memory);
     for (u32 k = 0; k < 8; k++) hs_vec_push(&times, fixed_kernel(&state));
   } while (hs_now_ns() < end && !hs_interrupted());
-  double wall = (double)(hs_now_ns() - from) * 1e-9;
-  cpu_times after = read_cpu_times();
-  if (before.known && after.known && wall >= 0.1) {
-    double others = after.work - before.work - (own_cpu_seconds() - own);
-    x.busy = HS_MAX(others, 0) / wall;
-    x.steal = HS_MAX(after.steal - before.steal, 0) / (wall * x.cores);
-  }
+  prof_others after = prof_others_now();
+  prof_noise_take_others(&x, &before, &after);
   prof_stats st = prof_summarize(times.v, (u32)times.n);
   x.spread = spread_of(&st);
   prof_noise_take_probe(&x, &memory);
@@ -120,9 +118,12 @@ prof_noise prof_noise_measure(double seconds) {
   return x;
 }
 
-bool prof_noise_loud(const prof_noise *x) {
-  return x->busy >= 0.5 || x->steal >= 0.01 || x->spread > 0.05 || x->memory_spread > 0.15;
+prof_level prof_noise_level(const prof_noise *x) {
+  if (x->busy >= 0.2 || x->steal >= 0.01) return PROF_OTHER_WORK;
+  return x->spread > 0.05 || x->memory_spread > 0.15 ? PROF_UNEVEN : PROF_QUIET;
 }
+
+bool prof_noise_loud(const prof_noise *x) { return prof_noise_level(x) != PROF_QUIET; }
 
 void prof_noise_text(const prof_noise *x, hs_buf *b) {
   hs_buf_printf(b, "%u core%s", x->cores, x->cores == 1 ? "" : "s");

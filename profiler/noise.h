@@ -27,12 +27,29 @@ void prof_probe_free(prof_probe *);
 
 // What it measured, in place of what is in `noise`; nothing for fewer than three times.
 void prof_noise_take_probe(prof_noise *noise, const prof_probe *);
+
+// Seconds that processors have worked for others, and that the hypervisor took, until `at`.
+// Differences of two readings are of what was between them.
+typedef struct prof_others {
+  u64 at;  // ns
+  double work, steal;
+  bool known;
+} prof_others;
+prof_others prof_others_now(void);  // of this process and its children nothing is in it
+// Between the two, in place of what is in `noise` where that is less: work that began later than
+// the noise was measured, or that came and went. Ticks are coarse: nothing below a tenth of a
+// second.
+void prof_noise_take_others(prof_noise *noise, const prof_others *from, const prof_others *to);
+
 // Runs fixed kernels, of integer operations and on memory, again and again for `seconds` and looks
-// at what else the machine did meanwhile. Processes of our own must be idle.
+// at what else the machine did meanwhile.
 prof_noise prof_noise_measure(double seconds);
-// True when a report must mention it: half a core busy, 1 % stolen, or a fixed kernel that varies
-// by more than 5 %, that on memory by more than 15 %.
-bool prof_noise_loud(const prof_noise *);
+// How far measurements may be off: a fifth of a core busy or 1 % stolen is other work; where none is
+// seen, a fixed kernel that varies by more than 5 %, or that on memory by more than 15 %, is an
+// uneven machine.
+typedef enum prof_level { PROF_QUIET, PROF_UNEVEN, PROF_OTHER_WORK } prof_level;
+prof_level prof_noise_level(const prof_noise *);
+bool prof_noise_loud(const prof_noise *);  // not PROF_QUIET: a report must mention it
 // "2 cores, 0.1 busy with other work, 0.0 % stolen, a fixed kernel varies by 1.2 %, memory by 4 %";
 // appended.
 void prof_noise_text(const prof_noise *, hs_buf *);

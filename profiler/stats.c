@@ -241,15 +241,13 @@ void prof_history_parse(const char *text, size_t n, prof_history *out) {
     size_t len = (size_t)((stop ? stop : end) - p);
     char line[128];
     unsigned long long key;
-    unsigned loud;
     prof_measured m;
     memcpy(line, p, HS_MIN(len, sizeof line - 1));
     line[HS_MIN(len, sizeof line - 1)] = 0;
     p += len + 1;
-    if (sscanf(line, "%llx %lf %lf %u", &key, &m.ratio, &m.width, &loud) != 4) continue;
+    if (sscanf(line, "%llx %lf %lf %u", &key, &m.ratio, &m.width, &m.level) != 4) continue;
     if (!(m.ratio > 0 && isfinite(m.ratio) && m.width >= 0 && isfinite(m.width))) continue;
     m.key = key;
-    m.loud = loud != 0;
     hs_vec_push(out, m);
   }
 }
@@ -257,7 +255,7 @@ void prof_history_parse(const char *text, size_t n, prof_history *out) {
 void prof_history_print(const prof_history *h, hs_buf *out) {
   for (size_t k = h->n > MOST ? h->n - MOST : 0; k < h->n; k++)
     hs_buf_printf(out, "%016llx %.17g %.6g %u\n", (unsigned long long)h->v[k].key, h->v[k].ratio,
-                  h->v[k].width, h->v[k].loud);
+                  h->v[k].width, h->v[k].level);
 }
 
 // The one before it of the same thing; NULL: it is the first.
@@ -269,13 +267,13 @@ static const prof_measured *before(const prof_history *h, size_t at) {
 
 static bool says_something(const prof_measured *m) { return m->width <= PROF_NOISE; }
 
-prof_between prof_between_of(const prof_history *h, bool loud) {
+prof_between prof_between_of(const prof_history *h, u32 level) {
   prof_between b = {0};
   double *least = hs_alloc((h->n + 1) * sizeof *least);  // squares
   for (size_t k = h->n > RECENT ? h->n - RECENT : 0; k < h->n; k++) {
     const prof_measured *y = &h->v[k], *x = before(h, k);
     if (!x || !says_something(x) || !says_something(y)) continue;
-    if (!loud && (x->loud || y->loud)) continue;
+    if (HS_MAX(x->level, y->level) > level) continue;
     double d = log(x->ratio / y->ratio);
     least[b.pairs++] = (d * d - x->width * x->width - y->width * y->width) / 2;
   }

@@ -71,11 +71,11 @@ u32 prof_steady_from(const double *samples, u32 n);
 // agree (split conformal prediction: Papadopoulos et al., 2002; here of pairs).
 
 // A ratio that was measured. key: of what, equal for equal programs and settings; width: half the
-// width of its interval, as a logarithm; loud: the machine was not quiet (prof_noise_loud).
+// width of its interval, as a logarithm; level: how quiet the machine was (prof_noise_level).
 typedef struct prof_measured {
   u64 key;
   double ratio, width;
-  bool loud;
+  u32 level;
 } prof_measured;
 typedef HS_VEC(prof_measured) prof_history;
 
@@ -85,14 +85,15 @@ void prof_history_print(const prof_history *, hs_buf *out);  // the newest of th
 
 // The width that has to be added, as prof_interval_with does, to the intervals of each two
 // measurements of one thing that follow each other, for 95 % of these pairs to agree; of fewer than
-// 19 pairs the largest. loud: of all pairs, else of those that were quiet both times. Ratios that
-// were too noisy to say anything are left out, and so are all but the last 80: a machine changes.
+// 19 pairs the largest. Of pairs that were at this level or a quieter one both times: beside other
+// work programs differ in other ways than alone. Ratios that were too noisy to say anything are
+// left out, and so are all but the last 80: a machine changes.
 typedef struct prof_between {
   double width;  // as a logarithm
   u32 pairs;     // PROF_PAIRS at least; otherwise nothing is known and the width is 0
 } prof_between;
 enum { PROF_PAIRS = 4 };
-prof_between prof_between_of(const prof_history *, bool loud);
+prof_between prof_between_of(const prof_history *, u32 level);
 
 // An interval about a ratio, wider by an independent source of error of that width: the root of the
 // sum of the squares, on either side, of logarithms.

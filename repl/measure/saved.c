@@ -262,14 +262,14 @@ static double width_of(prof_interval i) { return i.low > 0 ? log(i.high / i.low)
 void between_take(repl_cmd *c, comparison *m, u32 n, double until) {
   char *path = history_path(c);
   prof_history h = {0};
-  bool loud = prof_noise_loud(&m->noise);
+  u32 level = prof_noise_level(&m->noise);
   if (!path) return;
   hs_status s = read_history(path, &h);
-  m->between = prof_between_of(&h, loud);
+  m->between = prof_between_of(&h, level);
   for (u32 k = 1; k < n; k++) {
     subject *x = &m->x[k];
     if (!(x->ratio.value > 0) || !isfinite(width_of(x->ratio))) continue;
-    prof_measured now = {key_of(&m->x[0], x), x->ratio.value, width_of(x->ratio), loud};
+    prof_measured now = {key_of(&m->x[0], x), x->ratio.value, width_of(x->ratio), level};
     hs_vec_push(&h, now);
     x->ratio = prof_interval_with(x->ratio, m->between.width);
   }

@@ -240,7 +240,10 @@ hs_status comparison_measure(repl_cmd *c, comparison *m, const prof_trial_option
   }
   if (t.n) {
     repl_note(c->out, "measuring for %g s ...", o->seconds);
+    prof_others before = prof_others_now();
     hs_status s = contest_run(&t, o, &m->trial);
+    prof_others after = prof_others_now();
+    prof_noise_take_others(&m->noise, &before, &after);
     prof_noise_take_probe(&m->noise, &t.probe);
     prof_probe_free(&t.probe);
     HS_TRY(s);

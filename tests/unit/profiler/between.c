@@ -18,18 +18,18 @@ static double uniform(void) {
 static double normal(void) { return sqrt(-2 * log(uniform())) * cos(2 * M_PI * uniform()); }
 
 // A run of program `key`, whose ratio is 2, with a standard error of 1 % within and `between` more.
-static prof_measured run(u64 key, double between, bool loud) {
-  return (prof_measured){key, 2 * exp(0.01 * normal() + between * normal()), 1.96 * 0.01, loud};
+static prof_measured run(u64 key, double between, u32 level) {
+  return (prof_measured){key, 2 * exp(0.01 * normal() + between * normal()), 1.96 * 0.01, level};
 }
 
 static void add(prof_history *h, prof_measured m) { hs_vec_push(h, m); }
 
 // Of 2000 fresh pairs, those that agree when their intervals are wider by what h says.
 static u32 agreeing(const prof_history *h, double between) {
-  double width = prof_between_of(h, false).width;
+  double width = prof_between_of(h, 0).width;
   u32 n = 0;
   for (u32 k = 0; k < 2000; k++) {
-    prof_measured a = run(0, between, false), b = run(0, between, false);
+    prof_measured a = run(0, between, 0), b = run(0, between, 0);
     n += fabs(log(a.ratio / b.ratio)) <= hypot(hypot(a.width, width), hypot(b.width, width));
   }
   return n;
@@ -43,9 +43,9 @@ static void pairs_agree_19_of_20(void **st) {
     double width = 0;
     for (u32 t = 0; t < tries; t++) {
       prof_history h = {0};
-      for (u32 k = 0; k < 80; k++) add(&h, run(k / 2, sizes[s], false));
+      for (u32 k = 0; k < 80; k++) add(&h, run(k / 2, sizes[s], 0));
       n += agreeing(&h, sizes[s]);
-      width += prof_between_of(&h, false).width / tries;
+      width += prof_between_of(&h, 0).width / tries;
       hs_vec_free(&h);
     }
     assert_true(n >= 0.94 * 2000 * tries);
@@ -56,9 +56,9 @@ static void pairs_agree_19_of_20(void **st) {
 static void few_pairs_say_nothing(void **st) {
   (void)st;
   prof_history h = {0};
-  for (u32 k = 0; k < 4; k++) add(&h, run(k / 2, 0.05, false));
-  for (u32 k = 0; k < 30; k++) add(&h, run(100 + k, 0.05, false));  // each of its own
-  prof_between b = prof_between_of(&h, false);
+  for (u32 k = 0; k < 4; k++) add(&h, run(k / 2, 0.05, 0));
+  for (u32 k = 0; k < 30; k++) add(&h, run(100 + k, 0.05, 0));  // each of its own
+  prof_between b = prof_between_of(&h, 0);
   assert_int_equal(b.pairs, 2);
   assert_true(b.width == 0);
   hs_vec_free(&h);
@@ -68,13 +68,13 @@ static void few_pairs_say_nothing(void **st) {
 static void quiet_pairs_alone(void **st) {
   (void)st;
   prof_history h = {0};
-  for (u32 k = 0; k < 20; k++) add(&h, run(k / 2, 0, false));
-  for (u32 k = 0; k < 20; k++) add(&h, run(50 + k / 2, 0.2, true));
-  prof_measured wild = {7, 9, 0.5, false};
+  for (u32 k = 0; k < 20; k++) add(&h, run(k / 2, 0, 0));
+  for (u32 k = 0; k < 20; k++) add(&h, run(50 + k / 2, 0.2, 2));
+  prof_measured wild = {7, 9, 0.5, 0};
   add(&h, wild);
   wild.ratio = 1;
   add(&h, wild);
-  prof_between quiet = prof_between_of(&h, false), all = prof_between_of(&h, true);
+  prof_between quiet = prof_between_of(&h, 0), all = prof_between_of(&h, 2);
   assert_int_equal(quiet.pairs, 10);
   assert_int_equal(all.pairs, 20);
   assert_true(quiet.width < 0.03 && all.width > 0.1);
@@ -85,17 +85,17 @@ static void quiet_pairs_alone(void **st) {
 static void forgets(void **st) {
   (void)st;
   prof_history h = {0};
-  for (u32 k = 0; k < 80; k++) add(&h, run(k / 2, 0.3, false));
-  assert_true(prof_between_of(&h, false).width > 0.2);
-  for (u32 k = 0; k < 80; k++) add(&h, run(100 + k / 2, 0, false));
-  assert_true(prof_between_of(&h, false).width < 0.03);
+  for (u32 k = 0; k < 80; k++) add(&h, run(k / 2, 0.3, 0));
+  assert_true(prof_between_of(&h, 0).width > 0.2);
+  for (u32 k = 0; k < 80; k++) add(&h, run(100 + k / 2, 0, 0));
+  assert_true(prof_between_of(&h, 0).width < 0.03);
   hs_vec_free(&h);
 }
 
 static void kept_as_text(void **st) {
   (void)st;
   prof_history h = {0}, back = {0};
-  for (u32 k = 0; k < 500; k++) add(&h, run(k, 0.1, k % 2));
+  for (u32 k = 0; k < 500; k++) add(&h, run(k, 0.1, k % 3));
   hs_buf text = {0};
   prof_history_print(&h, &text);
   hs_buf_puts(&text, "no measurement\n12 nan 0.1 0\n12 1 -1 0\n12 1 0.1");
@@ -104,7 +104,7 @@ static void kept_as_text(void **st) {
   for (u32 k = 0; k < 400; k++) {
     assert_true(back.v[k].key == h.v[100 + k].key && back.v[k].ratio == h.v[100 + k].ratio);
     assert_true(fabs(back.v[k].width - h.v[100 + k].width) < 1e-6);
-    assert_true(back.v[k].loud == h.v[100 + k].loud);
+    assert_true(back.v[k].level == h.v[100 + k].level);
   }
   hs_buf_free(&text);
   hs_vec_free(&h);

@@ -319,6 +319,31 @@ static void what_children_use(void **state) {
   hs_free(sweep);
 }
 
+// What began after the noise was measured is in it; less than before changes nothing.
+static void others_at_work(void **state) {
+  (void)state;
+  prof_noise n = {.cores = 2, .busy = 0.1, .steal = -1};
+  prof_others from = {.at = 1000000000, .work = 7, .steal = 3, .known = true}, to = from;
+  to.at += 2000000000;
+  to.work += 1.5;
+  to.steal += 0.1;
+  prof_noise_take_others(&n, &from, &to);
+  assert_float_equal(n.busy, 0.75, 1e-9);
+  assert_float_equal(n.steal, 0.025, 1e-9);
+  assert_int_equal(prof_noise_level(&n), PROF_OTHER_WORK);
+  to.work = from.work - 0.01;  // ticks that were rounded
+  prof_noise_take_others(&n, &from, &to);
+  assert_float_equal(n.busy, 0.75, 1e-9);
+  n = (prof_noise){.cores = 2, .busy = -1, .steal = -1};
+  to.at = from.at + 50000000;
+  prof_noise_take_others(&n, &from, &to);
+  assert_true(n.busy < 0);
+  assert_int_equal(prof_noise_level(&n), PROF_QUIET);
+  n.memory_spread = 0.2;
+  assert_int_equal(prof_noise_level(&n), PROF_UNEVEN);
+  assert_true(prof_noise_loud(&n));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(summary),
@@ -335,6 +360,7 @@ int main(void) {
       cmocka_unit_test(trial_passes_errors_on),
       cmocka_unit_test(measured_apart),
       cmocka_unit_test(what_children_use),
+      cmocka_unit_test(others_at_work),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
