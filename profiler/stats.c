@@ -98,7 +98,7 @@ double prof_half_width(prof_interval i) {
 }
 
 // splitmix64 (Steele et al., 2014), scaled to 0..n-1.
-static u32 draw(u64 *state, u32 n) {
+u32 prof_draw(u64 *state, u32 n) {
   u64 z = (*state += 0x9E3779B97F4A7C15ull);
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
@@ -110,7 +110,7 @@ enum { RESAMPLES = 2000 };
 
 // Of n samples, drawn with replacement into w[n].
 static double resampled_median(const double *v, u32 n, double *w, u64 *state) {
-  for (u32 q = 0; q < n; q++) w[q] = v[draw(state, n)];
+  for (u32 q = 0; q < n; q++) w[q] = v[prof_draw(state, n)];
   qsort(w, n, sizeof *w, ascending);
   return quantile(w, n, 0.5);
 }

@@ -13,6 +13,9 @@
 
 typedef HS_VEC(double) prof_samples;
 
+// One of 0..n-1, each as likely; *state is any number, and another one behind it.
+u32 prof_draw(u64 *state, u32 n);
+
 // Statistics of n samples, in their unit. p10 to p99: quantiles; interval: half the width of the
 // 95 % confidence interval of the median, by ranks; outliers: samples further than three
 // interquartile ranges outside the quartiles.

@@ -45,8 +45,7 @@ static hs_status one_round(prof_entry *e, u32 n, prof_run_fn *run, void *arg, do
   u32 order[64];
   for (u32 k = 0; k < n; k++) order[k] = k;
   for (u32 k = n; k > 1; k--) {
-    *seed = hs_mix(*seed, k);
-    u32 other = (u32)(*seed % k), swap = order[k - 1];
+    u32 other = prof_draw(seed, k), swap = order[k - 1];
     order[k - 1] = order[other];
     order[other] = swap;
   }
@@ -77,21 +76,22 @@ hs_status prof_trial_run(prof_entry *e, u32 n, prof_run_fn *run, void *arg,
   HS_REQUIRE(n >= 1 && n <= 64);
   *out = (prof_trial){0};
   double from = now_s(), end = from + o->seconds;
-  double round = 0;  // seconds that the last one took
+  double fresh_s = 0;  // that rounds in fresh memory took, the requests of the warm-up at first
+  u32 fresh_n = 1;
   for (u32 k = 0; k < n; k++) {
     double request;
     HS_TRY(warm_up(&e[k], k, run, arg, o->seconds * warmup_part / n, &request));
-    round += request;
+    fresh_s += request;
   }
   double slice = fmax((end - now_s()) / (n * (double)WANTED_ROUNDS), least_slice);
   u32 least = o->rounds ? o->rounds : MIN_ROUNDS;
   u64 seed = o->seed;
   while (out->rounds < MAX_ROUNDS) {
     // memory that is slow to come by would leave time for too few rounds
-    bool fresh = round <= o->seconds / MIN_ROUNDS;
+    bool fresh = fresh_s / fresh_n <= o->seconds / MIN_ROUNDS;
     double begin = now_s();
     HS_TRY(one_round(e, n, run, arg, slice, fresh, &seed));
-    if (fresh) round = now_s() - begin;
+    if (fresh) fresh_s += now_s() - begin, fresh_n++;
     out->rounds++;
     bool late = !o->rounds && now_s() > end && out->rounds >= LEAST_ROUNDS;
     if (late) break;
