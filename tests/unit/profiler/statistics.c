@@ -181,6 +181,37 @@ static void trial_moves_memory(void **state) {
   for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
 }
 
+// All six orders of three programs come up, none in most of the rounds: what runs before a program
+// is a part of its time.
+typedef struct orders {
+  u32 run[200], n;
+} orders;
+
+static hs_status write_down(void *arg, u32 k, bool fresh, double seconds, prof_samples *out) {
+  orders *o = arg;
+  (void)fresh, (void)seconds;
+  if (o->n < HS_COUNT(o->run)) o->run[o->n++] = k;
+  for (u32 q = 0; q < 16; q++) hs_vec_push(out, 1);  // steady at once
+  return HS_GOOD;
+}
+
+static void rounds_in_every_order(void **state) {
+  (void)state;
+  enum { ROUNDS = 50 };
+  prof_entry e[3] = {0};
+  orders o = {0};
+  prof_trial_options options = {.seconds = 0.01, .rounds = ROUNDS, .seed = 1};
+  prof_trial t;
+  assert_true(hs_ok(prof_trial_run(e, 3, write_down, &o, &options, &t)));
+  u32 seen[27] = {0}, different = 0;
+  assert_true(o.n >= 3 + 3 * ROUNDS);
+  for (u32 k = 3; k < 3 + 3 * ROUNDS; k += 3)  // behind the warm-up
+    different += !seen[o.run[k] * 9 + o.run[k + 1] * 3 + o.run[k + 2]]++;
+  assert_int_equal(different, 6);
+  for (u32 k = 0; k < HS_COUNT(seen); k++) assert_true(seen[k] < ROUNDS / 2);
+  for (u32 k = 0; k < 3; k++) prof_entry_free(&e[k]);
+}
+
 // A request that takes long ends the trial early: the time asked for counts, not the rounds.
 static hs_status simulate_slow(void *arg, u32 k, bool fresh, double seconds, prof_samples *out) {
   (void)seconds;
@@ -353,6 +384,7 @@ int main(void) {
       cmocka_unit_test(verdicts),
       cmocka_unit_test(warm_up_ends),
       cmocka_unit_test(trial),
+      cmocka_unit_test(rounds_in_every_order),
       cmocka_unit_test(trial_moves_memory),
       cmocka_unit_test(trial_keeps_to_its_time),
       cmocka_unit_test(trial_gives_up_slow_memory),
