@@ -44,8 +44,8 @@ void prof_noise_take_others(prof_noise *noise, const prof_others *from, const pr
 // Runs fixed kernels, of integer operations and on memory, again and again for `seconds` and looks
 // at what else the machine did meanwhile.
 prof_noise prof_noise_measure(double seconds);
-// How far measurements may be off: a fifth of a core busy or 1 % stolen is other work; where none is
-// seen, a fixed kernel that varies by more than 5 %, or that on memory by more than 15 %, is an
+// How far measurements may be off: a fifth of a core busy or 1 % stolen is other work; where none
+// is seen, a fixed kernel that varies by more than 5 %, or that on memory by more than 15 %, is an
 // uneven machine.
 typedef enum prof_level { PROF_QUIET, PROF_UNEVEN, PROF_OTHER_WORK } prof_level;
 prof_level prof_noise_level(const prof_noise *);
