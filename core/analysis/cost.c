@@ -19,7 +19,8 @@ typedef struct costing {
   u8 *state;       // by computation id
   u32 ncomps, unknown;
   hs_arena *arena;
-  double *nested;  // by instruction id: see nested_read; NULL until it is needed
+  double *nested;   // by instruction id: see nested_read; NULL until it is needed
+  hlo_cost *by_id;  // of each instruction of a known computation; NULL: not kept
 } costing;
 
 // A computation's cost is not known, its callees are being looked at, it is being computed, known.
@@ -53,17 +54,14 @@ static hlo_cost comp_cost(costing *k, const hlo_computation *c) {
   if (k->xla)
     for (u32 t = 0; t < c->ninstrs; t++) sum = plus_f32(sum, cost_of(k, order[t]));
   else
-    hlo_for_each_instr(i, c) sum = plus(sum, cost_of(k, i), 1);
+    hlo_for_each_instr(i, c) {
+      hlo_cost one = cost_of(k, i);
+      if (k->by_id) k->by_id[i->id] = one;
+      sum = plus(sum, one, 1);
+    }
   hs_arena_free(&a);
   k->state[c->id] = KNOWN;
   return k->comp[c->id] = sum;
-}
-
-static bool has_layout(const hlo_shape *s) {
-  if (hlo_shape_is_array(s)) return s->layout || s->rank == 0;
-  for (u32 k = 0; k < s->nelems; k++)
-    if (!has_layout(s->elems[k])) return false;
-  return true;
 }
 
 // Bytes that XLA counts for one shape: a tuple is its table of pointers; dynamic arrays carry their
@@ -75,8 +73,8 @@ static bool unbounded(const hlo_shape *s) {
 }
 
 static double shape_bytes(const hlo_shape *s) {
-  if (hlo_shape_is_tuple(s)) return has_layout(s) ? (double)s->nelems * POINTER_BYTES : 0;
-  if (!hlo_shape_is_array(s) || !has_layout(s)) return 0;
+  if (hlo_shape_is_tuple(s)) return s->laid_out ? (double)s->nelems * POINTER_BYTES : 0;
+  if (!hlo_shape_is_array(s) || !s->laid_out) return 0;
   double extra = s->dynamic && hlo_shape_is_dynamic(s) ? 4.0 * s->rank : 0;
   return unbounded(s) ? extra : (double)hlo_shape_bytes(s) + extra;
 }
@@ -561,8 +559,8 @@ hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
   bool *launched = HS_NEW_ARRAY(&a, bool, m->next_comp_id + 1);
   u32 n;
   hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
+  out->by_id = k.by_id = hs_calloc(out->n + 1u, sizeof *out->by_id);
   for (u32 c = 0; c < n; c++) (void)comp_cost(&k, order[c]);
-  out->by_id = hs_calloc(out->n + 1u, sizeof *out->by_id);
   out->times = hs_calloc(out->n + 1u, sizeof *out->times);
   comp_times[m->entry->id] = 1;
   launched[m->entry->id] = true;
@@ -571,7 +569,6 @@ hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
   for (u32 c = n; c-- > 0 && !hs_interrupted();) {
     double t = comp_times[order[c]->id];
     hlo_for_each_instr(i, order[c]) {
-      out->by_id[i->id] = cost_of(&k, i);
       out->times[i->id] = t;
       bool kernel = hlo_ops[i->opcode].cost != HLO_COST_FREE && (!runs_callee(i));
       if (launched[order[c]->id] && kernel) out->kernels++;

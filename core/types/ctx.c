@@ -212,6 +212,25 @@ static bool same_shape(const void *pa, const void *pb) {
   return a->nelems == 0 || !memcmp(a->elems, b->elems, a->nelems * sizeof *a->elems);
 }
 
+// See hlo_shape_bytes.
+static i64 bytes_of(const hlo_shape *s) {
+  i64 total = 0;
+  for (u32 k = 0; k < s->nelems; k++) total = hs_add_sat_i64(total, s->elems[k]->bytes);
+  if (!hlo_shape_is_array(s)) return total;
+  i64 bits = s->layout && s->layout->element_bits ? s->layout->element_bits
+                                                  : (i64)hlo_dtype_storage(s->dtype) * 8;
+  // Bits may not fit where bytes do: eight elements at a time, then the rest.
+  i64 whole = hs_mul_sat_i64(s->elements / 8, bits), rest = hs_mul_sat_i64(s->elements % 8, bits);
+  return hs_add_sat_i64(whole, rest / 8 + (rest % 8 != 0));
+}
+
+static bool is_laid_out(const hlo_shape *s) {
+  if (hlo_shape_is_array(s)) return s->layout || s->rank == 0;
+  for (u32 k = 0; k < s->nelems; k++)
+    if (!s->elems[k]->laid_out) return false;
+  return true;
+}
+
 static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
   u64 h = hs_mix(hs_hash_bytes(key->dims, key->rank * sizeof(i64), (u64)key->dtype),
                  (u64)(uintptr_t)key->layout);
@@ -241,6 +260,8 @@ static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
     i64 d = s->dims[k] == HLO_UNBOUNDED ? 1 : s->dims[k];
     s->elements = hs_mul_sat_i64(s->elements, d);
   }
+  s->bytes = bytes_of(s);
+  s->laid_out = is_laid_out(s);
   if (hlo_shape_is_array(s)) c->dtypes |= 1ull << s->dtype, c->empty |= s->elements == 0;
   // The layout-free twin; it may move the table, so `slot` is not used any more.
   hlo_shape bare = *s;

@@ -30,21 +30,9 @@ bool hlo_layout_is_default(const hlo_layout *l) {
 
 bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descending(s->layout); }
 
-i64 hlo_shape_bytes(const hlo_shape *s) {
-  if (hlo_shape_is_array(s)) {
-    i64 bits = s->layout && s->layout->element_bits ? s->layout->element_bits
-                                                    : (i64)hlo_dtype_storage(s->dtype) * 8;
-    // Bits may not fit where bytes do: eight elements at a time, then the rest.
-    i64 whole = hs_mul_sat_i64(s->elements / 8, bits), rest = hs_mul_sat_i64(s->elements % 8, bits);
-    return hs_add_sat_i64(whole, rest / 8 + (rest % 8 != 0));
-  }
-  i64 total = 0;
-  for (u32 k = 0; k < s->nelems; k++) total = hs_add_sat_i64(total, hlo_shape_bytes(s->elems[k]));
-  return total;
-}
-
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k) {
   while (hlo_shape_is_tuple(s)) {
+    if (s->depth == 1) return k < s->nelems ? s->elems[k] : NULL;
     u32 j = 0;
     for (; j < s->nelems; j++) {
       u32 n = hlo_shape_leaves(s->elems[j]);

@@ -55,9 +55,11 @@ struct hlo_shape {
   // product of dims (bounds for dynamic ones, 1 for unbounded ones), at most INT64_MAX; 1 for
   // scalars, 0 for tuples
   i64 elements;
-  i64 leaves;  // arrays, tokens, ... in it, itself when no tuple; saturates
-  i64 ends;    // leaves and empty tuples: what bounds a walk over all of it; saturates
-  u32 depth;   // of nested tuples: 0 for a leaf
+  i64 bytes;      // see hlo_shape_bytes
+  i64 leaves;     // arrays, tokens, ... in it, itself when no tuple; saturates
+  i64 ends;       // leaves and empty tuples: what bounds a walk over all of it; saturates
+  u32 depth;      // of nested tuples: 0 for a leaf
+  bool laid_out;  // every array in it that has dimensions has a layout
   u64 hash;
   u32 serial;  // 1,2,3... in order of interning: a dense id for side tables
 };
@@ -106,7 +108,7 @@ bool hlo_shape_is_row_major(const hlo_shape *s);
 // XLA's ByteSizeOf: dense bytes; sub-byte types one per byte unless element_bits packs; tuples: the
 // sum of their leaves, nothing for the table. INT64_MAX: that much or more. Sums of sizes are made
 // with hs_add_sat_i64, so that this stays true of them.
-i64 hlo_shape_bytes(const hlo_shape *s);
+static inline i64 hlo_shape_bytes(const hlo_shape *s) { return s->bytes; }
 // number of non-tuple leaves, HLO_MAX_LEAVES at most in a shape that was checked
 static inline u32 hlo_shape_leaves(const hlo_shape *s) {
   return s->leaves > UINT32_MAX ? UINT32_MAX : (u32)s->leaves;
