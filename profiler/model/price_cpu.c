@@ -19,10 +19,11 @@ static double both(double a, double b) { return HS_MAX(a, b) + PROF_EXPOSED * HS
 // write. Beside reading, writing takes what a stream of both takes less that.
 static double byte_time(const prof_calibration *c, bool all, double distance, bool written,
                         bool reads) {
-  double both = 2 / prof_curve_at(&c->stream[all], distance),
-         read = 1 / prof_curve_at(&c->load[all], distance);
   if (!reads) return 1 / prof_curve_at(&c->fill[all], distance);
-  return written ? HS_MIN(HS_MAX(both - read, both / 4), both * 3 / 4) : read;
+  double read = 1 / prof_curve_at(&c->load[all], distance);
+  if (!written) return read;
+  double both = 2 / prof_curve_at(&c->stream[all], distance);
+  return HS_MIN(HS_MAX(both - read, both / 4), both * 3 / 4);
 }
 
 // Beyond the caches that one thread has to itself, on any processor.
@@ -39,8 +40,7 @@ static double memory_time(const prof_calibration *c, u32 threads, u32 n, const p
     if (!(p[k].bytes > 0)) continue;
     double own = HS_MAX(p[k].distance, p[k].bytes), far = HS_MAX(own, threads * OWN_CACHE_BYTES);
     double byte = byte_time(c, all, own, p[k].written, reads);
-    double other = byte_time(c, all, far, p[k].written, reads);
-    if (all) byte += (other - byte) * (threads - 1) / threads;
+    if (all) byte += (byte_time(c, all, far, p[k].written, reads) - byte) * (threads - 1) / threads;
     s += p[k].bytes * byte;
   }
   return s;

@@ -603,12 +603,13 @@ static void count_product_within(prof_work *w, const hlo_computation *c) {
 
 void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   prof_work *w = out;
-  *w = (prof_work){.read = c->bytes_read,
-                   .written = c->bytes_written,
-                   .flops = c->flops,
-                   .transcendentals = c->transcendentals,
-                   .points = elements_of(i->shape),
-                   .row = fastest(i->shape)};
+  memset(w, 0, offsetof(prof_work, counts));
+  w->read = c->bytes_read;
+  w->written = c->bytes_written;
+  w->flops = c->flops;
+  w->transcendentals = c->transcendentals;
+  w->points = elements_of(i->shape);
+  w->row = fastest(i->shape);
   if (moves_nothing(i)) {
     w->free = true;
     return;

@@ -68,10 +68,8 @@ typedef struct prof_work {
   double digits;             // SORT by keys: passes over them
   double slice;              // SCATTER: elements of an update
   double table;              // GATHER, SCATTER: bytes of the array that is looked up or changed
-  u32 ncounts;  // operations by opcode and type; those beyond the room count as the last
-  prof_count counts[PROF_MOST_COUNTS];
-  double points;                       // elements that loops run over, the parallelism
-  double row;                          // elements in the innermost loop; 1: it runs one by one
+  double points;             // elements that loops run over, the parallelism
+  double row;                // elements in the innermost loop; 1: it runs one by one
   double reduced_row, reduced_column;  // elements combined along the fastest dimension, or others
   double rows;           // that are combined along the fastest dimension, each to a value
   double extremes;       // of the elements combined along rows: by maximum or minimum
@@ -96,7 +94,9 @@ typedef struct prof_work {
   double gapped;         // elements read or written with steps between them, along a row
   double read, written;  // bytes
   double flops, transcendentals;
-  bool free;  // nothing happens at run time: the result is the operand
+  bool free;    // nothing happens at run time: the result is the operand
+  u32 ncounts;  // operations by opcode and type; those beyond the room count as the last
+  prof_count counts[PROF_MOST_COUNTS];  // the last member: beyond ncounts it is not written
 } prof_work;
 
 // Counts an instruction that runs as a kernel of its own; not one of control flow.
