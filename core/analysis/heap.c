@@ -36,35 +36,106 @@ static int by_start(const void *a, const void *b) {
 typedef int compare_fn(const void *, const void *);
 static compare_fn *const orders[] = {by_size, by_life, by_start};
 
-// A buffer that has its place. Those of one placement are kept in the order of their offsets.
+// A buffer that has its place. Those of one placement are in the order of their offsets, in runs
+// that are split when full, so that one more moves few. A run knows the parts of the schedule in
+// which its buffers are live, a bit for each, and is skipped where the question is of others.
 typedef struct placed {
   size_t from, to;
   i32 first, last;
 } placed;
+enum { MOST_IN_RUN = 32 };
+typedef struct run {
+  u64 live;
+  u32 n;
+  placed v[MOST_IN_RUN];
+} run;
+typedef struct placement {
+  i32 start;  // of the schedule
+  u32 shift;  // steps of a part, as a power of two
+  u32 nruns, nused;
+  run *room;   // where runs lie, and
+  run **runs;  // their order
+} placement;
+
+static placement placement_new(const hlo_heap_buffer *all, u32 n) {
+  i32 from = INT32_MAX, to = INT32_MIN;
+  for (u32 k = 0; k < n; k++) {
+    from = HS_MIN(from, HS_MIN(all[k].first, all[k].last));
+    to = HS_MAX(to, HS_MAX(all[k].first, all[k].last));
+  }
+  placement p = {.start = from};
+  while (from < to && ((i64)to - from) >> p.shift > 63) p.shift++;
+  // a run that is split leaves two half full
+  u32 most = n / (MOST_IN_RUN / 2) + 1;
+  p.room = hs_alloc(most * sizeof *p.room);
+  p.runs = hs_alloc(most * sizeof *p.runs);
+  return p;
+}
+
+static void placement_free(placement *p) {
+  hs_free(p->room);
+  hs_free(p->runs);
+}
+
+static u64 parts_of(const placement *p, i32 first, i32 last) {
+  i64 from = HS_MIN(first, last), to = HS_MAX(first, last);  // it may be live nowhere
+  u64 low = (u64)(from - p->start) >> p->shift, high = (u64)(to - p->start) >> p->shift;
+  return (UINT64_MAX >> (63 - high)) & (UINT64_MAX << low);
+}
 
 // Smallest gap that fits among the placed buffers live at the same time.
-static size_t best_gap(const placed *all, u32 n, const hlo_heap_buffer *b) {
+static size_t best_gap(const placement *p, const hlo_heap_buffer *b) {
   size_t at = 0, best = SIZE_MAX, best_size = SIZE_MAX, need = hlo_heap_align(b->bytes);
-  for (u32 k = 0; k < n; k++) {
-    if (all[k].first > b->last || b->first > all[k].last) continue;
-    if (all[k].from >= at + need && all[k].from - at < best_size) {
-      best = at;
-      best_size = all[k].from - at;
+  u64 live = parts_of(p, b->first, b->last);
+  for (u32 r = 0; r < p->nruns; r++) {
+    const run *x = p->runs[r];
+    if (!(x->live & live)) continue;
+    for (const placed *o = x->v, *end = o + x->n; o < end; o++) {
+      if (o->first > b->last || b->first > o->last) continue;
+      if (o->from >= at + need && o->from - at < best_size) {
+        best = at;
+        best_size = o->from - at;
+        if (best_size == need) return best;
+      }
+      at = HS_MAX(at, o->to);
     }
-    at = HS_MAX(at, all[k].to);
   }
   return best != SIZE_MAX ? best : at;
 }
 
-static void insert(placed *all, u32 n, const hlo_heap_buffer *b) {
-  u32 low = 0, high = n;
-  while (low < high) {
-    u32 middle = low + (high - low) / 2;
-    if (all[middle].from <= b->offset) low = middle + 1;
-    else high = middle;
+// Makes room for a run behind run number k, and moves the upper half of that one there.
+static void split(placement *p, u32 k) {
+  run *x = p->runs[k], *y = &p->room[p->nused++];
+  memmove(&p->runs[k + 2], &p->runs[k + 1], (p->nruns - k - 1) * sizeof(run *));
+  p->runs[k + 1] = y;
+  p->nruns++;
+  x->n = MOST_IN_RUN / 2;
+  y->n = MOST_IN_RUN - x->n;
+  memcpy(y->v, x->v + x->n, y->n * sizeof *y->v);
+  for (u32 h = 0; h < 2; h++) {
+    run *half = h ? y : x;
+    half->live = 0;
+    for (u32 q = 0; q < half->n; q++) half->live |= parts_of(p, half->v[q].first, half->v[q].last);
   }
-  memmove(&all[low + 1], &all[low], (n - low) * sizeof *all);
-  all[low] = (placed){b->offset, b->offset + hlo_heap_align(b->bytes), b->first, b->last};
+}
+
+static void insert(placement *p, const hlo_heap_buffer *b) {
+  if (!p->nruns) {
+    p->runs[p->nruns++] = &p->room[p->nused++];
+    p->runs[0]->live = p->runs[0]->n = 0;
+  }
+  u32 k = p->nruns - 1;
+  while (k && p->runs[k]->v[0].from > b->offset) k--;
+  if (p->runs[k]->n == MOST_IN_RUN) {
+    split(p, k);
+    k += p->runs[k + 1]->v[0].from <= b->offset;
+  }
+  run *x = p->runs[k];
+  u32 at = x->n;
+  for (; at && x->v[at - 1].from > b->offset; at--) x->v[at] = x->v[at - 1];
+  x->v[at] = (placed){b->offset, b->offset + hlo_heap_align(b->bytes), b->first, b->last};
+  x->n++;
+  x->live |= parts_of(p, b->first, b->last);
 }
 
 // The largest sum of those live at once.
@@ -92,12 +163,13 @@ static size_t least_area(const hlo_heap_buffer *all, u32 n) {
 
 // Places the buffers in the given order; false beyond `most`, or when interrupted.
 static bool place_in(const sized *order, u32 count, hlo_heap_buffer *buffers, size_t most,
-                     placed *done, size_t *total) {
+                     placement *done, size_t *total) {
   *total = 0;
+  done->nruns = done->nused = 0;
   for (u32 k = 0; k < count; k++) {
     hlo_heap_buffer *b = &buffers[order[k].buffer];
-    b->offset = best_gap(done, k, b);
-    insert(done, k, b);
+    b->offset = best_gap(done, b);
+    insert(done, b);
     *total = HS_MAX(*total, b->offset + hlo_heap_align(b->bytes));
     if (*total > most || hs_interrupted()) return false;
   }
@@ -106,7 +178,7 @@ static bool place_in(const sized *order, u32 count, hlo_heap_buffer *buffers, si
 
 bool hlo_heap_place(u32 n, hlo_heap_buffer *buffers, size_t most, size_t *total) {
   sized *order = hs_alloc(sizeof *order * ((size_t)n + 1));
-  placed *done = hs_alloc(sizeof *done * ((size_t)n + 1));
+  placement done = placement_new(buffers, n);
   hlo_heap_buffer *tried = hs_alloc(sizeof *tried * ((size_t)n + 1));
   u32 count = 0;
   for (u32 k = 0; k < n; k++) {
@@ -116,17 +188,17 @@ bool hlo_heap_place(u32 n, hlo_heap_buffer *buffers, size_t most, size_t *total)
     tried[k] = *b;
   }
   if (count) qsort(order, count, sizeof *order, orders[0]);
-  bool fits = place_in(order, count, buffers, most, done, total);
+  bool fits = place_in(order, count, buffers, most, &done, total);
   size_t least = fits && n <= MOST_TRIED ? least_area(buffers, n) : SIZE_MAX;
   for (size_t k = 1; k < HS_COUNT(orders) && *total > least; k++) {
     size_t end;
     qsort(order, count, sizeof *order, orders[k]);
-    if (!place_in(order, count, tried, *total - 1, done, &end)) continue;
+    if (!place_in(order, count, tried, *total - 1, &done, &end)) continue;
     *total = end;
     memcpy(buffers, tried, n * sizeof *tried);
   }
   hs_free(tried);
-  hs_free(done);
+  placement_free(&done);
   hs_free(order);
   return fits;
 }
