@@ -14,12 +14,14 @@ typedef struct hlo_live_buffer {
 
 // Arrays live in the arena given. The value of order[t] has the leaves leaf_buffer[first_leaf[t]]
 // ... [first_leaf[t + 1] - 1]: numbers of buffers. inside[t]: what the computations that it calls
-// need on top while it runs. last_use[t]: the last position that reads the value itself.
+// need on top while it runs. last_use[t]: the last position that reads the value itself. position,
+// by instruction id: the t of each; it is the plan's, NULL where that is gone.
 typedef struct hlo_live {
   u32 n, nbuffers;
   hlo_instr **order;
   u32 *first_leaf, *leaf_buffer, *last_use;
   i64 *inside;
+  const u32 *position;
   hlo_live_buffer *buffers;
 } hlo_live;
 // The entry, or a computation that runs within its caller's memory: what it is given and gives back
@@ -31,8 +33,10 @@ hs_status hlo_live_ranges(const hlo_computation *, bool naive, hs_arena *, hlo_l
 typedef struct hlo_live_plan hlo_live_plan;
 hs_status hlo_live_plan_new(const hlo_module *, bool naive, hlo_live_plan **out);
 void hlo_live_plan_free(hlo_live_plan *);
-// hlo_memory_estimate and hlo_live_ranges from it.
+// hlo_memory_estimate and hlo_live_ranges from it; the schedule of a computation in it, which is the
+// plan's.
 hs_status hlo_live_plan_memory(hlo_live_plan *, hlo_memory *out);
+hlo_instr **hlo_live_plan_order(hlo_live_plan *, const hlo_computation *);
 hs_status hlo_live_plan_ranges(hlo_live_plan *, const hlo_computation *, hs_arena *, hlo_live *out);
 
 // Whether leaf `leaf` of an instruction's result may be written into the memory of its operand

@@ -27,12 +27,13 @@ typedef struct plan {
   const hlo_module *m;
   hs_arena arena;
   bool naive;
-  hlo_instr **const *orders;  // given ones, by computation id; NULL
-  i64 *comp_peak;             // per computation id: temporaries at its peak
-  u32 *position;              // per instruction id: place in its computation's schedule
-  // Of the computation at hand.
-  HS_VEC(u32) first, last;  // per position: its first leaf; its last use
-  HS_VEC(u32) leaves;       // per leaf: its buffer
+  hlo_instr **const *orders;       // given ones, by computation id; NULL
+  hlo_instr ***found;              // those found, by computation id; NULL: not kept
+  i64 *comp_peak;                  // per computation id: temporaries at its peak
+  u32 *position;                   // per instruction id: place in its computation's schedule
+  const hlo_computation *at_hand;  // what follows is of it
+  HS_VEC(u32) first, last;         // per position: its first leaf; its last use
+  HS_VEC(u32) leaves;              // per leaf: its buffer
   HS_VEC(buffer) buffers;
   HS_VEC(u32) head, next;  // per position, per buffer: lists of the buffers used last there
   HS_VEC(bool) begun;      // per buffer
@@ -45,6 +46,7 @@ static u32 *leaves_of(const plan *p, const hlo_instr *i) {
 static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
 
 static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
+  if (tuple->depth == 1) return (u32)HS_MAX(HS_MIN(index, (i64)tuple->nelems), 0);
   u32 at = 0;
   for (i64 k = 0; k < index && k < (i64)tuple->nelems; k++) at += hlo_shape_leaves(tuple->elems[k]);
   return at;
@@ -165,10 +167,11 @@ static i64 callee_peak(const plan *p, const hlo_instr *i) {
   return most;
 }
 
-// Pass 1: which buffer each leaf is, and where each buffer is used last. `order` has n
-// instructions.
-static void assign(plan *p, hlo_instr **order, u32 n) {
-  u32 *position = p->position;
+// Pass 1: which buffer each leaf is, and where each buffer is used last.
+static void assign(plan *p, const hlo_computation *c, hlo_instr **order) {
+  if (p->at_hand == c) return;
+  p->at_hand = c;
+  u32 *position = p->position, n = c->ninstrs;
   p->first.n = p->last.n = p->leaves.n = p->buffers.n = 0;
   for (u32 t = 0; t < n; t++) {
     position[order[t]->id] = t;
@@ -204,18 +207,24 @@ typedef struct schedule_peak {
 
 static hlo_instr **order_of(plan *p, const hlo_computation *c) {
   if (p->orders && p->orders[c->id]) return p->orders[c->id];
+  if (p->found && p->found[c->id]) return p->found[c->id];
+  hlo_instr **order;
   // a schedule does not say in which order a fusion evaluates
-  if (!hlo_is_scheduled(p->m) || hlo_is_fusion_comp(c)) return hlo_post_order(c, &p->arena);
-  hlo_instr **order = HS_NEW_ARRAY(&p->arena, hlo_instr *, c->ninstrs + 1);
-  u32 t = 0;
-  hlo_for_each_instr(i, c) order[t++] = i;
+  if (!hlo_is_scheduled(p->m) || hlo_is_fusion_comp(c)) {
+    order = hlo_post_order(c, &p->arena);
+  } else {
+    order = HS_NEW_ARRAY(&p->arena, hlo_instr *, c->ninstrs + 1);
+    u32 t = 0;
+    hlo_for_each_instr(i, c) order[t++] = i;
+  }
+  if (p->found) p->found[c->id] = order;
   return order;
 }
 
 static schedule_peak run_schedule(plan *p, const hlo_computation *c) {
   u32 n = c->ninstrs;
   hlo_instr **order = order_of(p, c);
-  assign(p, order, n);
+  assign(p, c, order);
   u32 nroot = hlo_shape_leaves(c->root->shape);
   // the caller's, or the output
   for (u32 l = 0; l < nroot; l++) p->buffers.v[leaves_of(p, c->root)[l]].external = true;
@@ -366,8 +375,8 @@ hs_status hlo_memory_estimate(const hlo_module *m, bool naive, hlo_memory *out) 
 static void copy_live(plan *p, const hlo_computation *c, hs_arena *a, hlo_live *out) {
   u32 n = c->ninstrs;
   hlo_instr **order = order_of(p, c);
-  assign(p, order, n);
-  *out = (hlo_live){.n = n, .nbuffers = (u32)p->buffers.n};
+  assign(p, c, order);
+  *out = (hlo_live){.n = n, .nbuffers = (u32)p->buffers.n, .position = p->position};
   out->order = hs_arena_dup(a, order, n * sizeof *order);
   out->first_leaf = HS_NEW_ARRAY(a, u32, n + 1);
   memcpy(out->first_leaf, p->first.v, n * sizeof *out->first_leaf);
@@ -396,6 +405,8 @@ static void copy_live(plan *p, const hlo_computation *c, hs_arena *a, hlo_live *
 struct hlo_live_plan {
   hs_arena arena;
   plan p;
+  hlo_memory memory;
+  bool known;  // memory is
 };
 
 hs_status hlo_live_plan_new(const hlo_module *m, bool naive, hlo_live_plan **out) {
@@ -404,6 +415,7 @@ hs_status hlo_live_plan_new(const hlo_module *m, bool naive, hlo_live_plan **out
   l->p = (plan){.m = m,
                 .naive = naive,
                 .position = HS_NEW_ARRAY(&l->arena, u32, m->next_instr_id),
+                .found = HS_NEW_ARRAY(&l->arena, hlo_instr **, m->next_comp_id + 1),
                 .comp_peak = HS_NEW_ARRAY(&l->arena, i64, m->next_comp_id + 1)};
   callees called = find_callees(m, &l->arena);
   plan_callees(1, &l->p, &called);
@@ -421,8 +433,14 @@ void hlo_live_plan_free(hlo_live_plan *l) {
 }
 
 hs_status hlo_live_plan_memory(hlo_live_plan *l, hlo_memory *out) {
-  *out = memory_of(&l->p);
+  if (!l->known) l->memory = memory_of(&l->p);
+  l->known = true;
+  *out = l->memory;
   return hs_poll();
+}
+
+hlo_instr **hlo_live_plan_order(hlo_live_plan *l, const hlo_computation *c) {
+  return order_of(&l->p, c);
 }
 
 hs_status hlo_live_plan_ranges(hlo_live_plan *l, const hlo_computation *c, hs_arena *a,
@@ -435,6 +453,7 @@ hs_status hlo_live_ranges(const hlo_computation *c, bool naive, hs_arena *a, hlo
   hlo_live_plan *l;
   HS_TRY(hlo_live_plan_new(c->module, naive, &l));
   hs_status s = hlo_live_plan_ranges(l, c, a, out);
+  out->position = NULL;
   hlo_live_plan_free(l);
   return s;
 }

@@ -379,8 +379,7 @@ static hs_status simulate(estimator *x, const hlo_computation *c, double times) 
 // One execution of a computation, times how often it runs.
 static hs_status add_computation(estimator *x, const hlo_computation *c, double times) {
   HS_TRY(simulate(x, c, times));
-  hs_arena a = {0};
-  hlo_instr **order = hlo_is_scheduled(c->module) ? NULL : hlo_post_order(c, &a);
+  hlo_instr **order = hlo_is_scheduled(c->module) ? NULL : hlo_live_plan_order(x->plan, c);
   double clock = 0, hidden = 0, all = HS_MIN(x->traffic[c->id], x->live);
   x->now = x->net = 0;
   x->nfree = 0;
@@ -391,7 +390,6 @@ static hs_status add_computation(estimator *x, const hlo_computation *c, double 
   x->out->total.time_s += times * HS_MAX(x->now, x->net);
   x->out->total.hidden_s += times * HS_MAX(hidden, 0);
   prof_residency_free(x->residency);
-  hs_arena_free(&a);
   return HS_GOOD;
 }
 

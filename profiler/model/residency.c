@@ -39,7 +39,6 @@ typedef struct touched {
 struct prof_residency {
   hs_arena arena;
   hlo_live live;
-  u32 *at;               // by instruction id: its place in the schedule, plus 1
   i64 *offset, *inside;  // by buffer; by place in the schedule: of what its callees need
   i64 total;
   HS_VEC(touched) ranges;  // by address
@@ -197,7 +196,7 @@ static u32 add_access(u32 n, moved *a, i64 from, i64 size, double bytes, bool wr
 static u32 add_value(const prof_residency *r, const hlo_instr *i, double bytes, bool written, u32 n,
                      moved *a) {
   const hlo_live *l = &r->live;
-  u32 t = r->at[i->id] - 1;
+  u32 t = l->position[i->id];
   double all = (double)HS_MAX(hlo_shape_bytes(i->shape), 1);
   for (u32 k = l->first_leaf[t]; k < l->first_leaf[t + 1]; k++) {
     u32 b = l->leaf_buffer[k];
@@ -212,7 +211,7 @@ static u32 add_value(const prof_residency *r, const hlo_instr *i, double bytes, 
 static u32 accesses_of(const prof_residency *r, const hlo_instr *i, double read, double written,
                        moved *a) {
   double all = 0;
-  u32 n = 0, t = r->at[i->id] - 1;
+  u32 n = 0, t = r->live.position[i->id];
   for (u32 k = 0; k < i->noperands; k++) all += (double)hlo_shape_bytes(hlo_operand(i, k)->shape);
   for (u32 k = 0; k < i->noperands && all > 0; k++) {
     const hlo_instr *o = hlo_operand(i, k);
@@ -232,13 +231,18 @@ static int last_first(const void *a, const void *b) {
 
 // The parts of a range that were touched at some time, the last touched first.
 static void find_parts(prof_residency *r, span s) {
+  enum { FEW = 16 };  // are put in order as they come
   r->parts.n = 0;
   for (size_t k = find(r, s.from); k < r->ranges.n && r->ranges.v[k].s.from < s.to; k++) {
     touched x = r->ranges.v[k];
     x.s = common(x.s, s);
     hs_vec_push(&r->parts, x);
+    size_t q = r->parts.n - 1;
+    for (; q && q < FEW && last_first(&x, &r->parts.v[q - 1]) < 0; q--)
+      r->parts.v[q] = r->parts.v[q - 1];
+    r->parts.v[q] = x;
   }
-  if (r->parts.n > 1) qsort(r->parts.v, r->parts.n, sizeof *r->parts.v, last_first);
+  if (r->parts.n > FEW) qsort(r->parts.v, r->parts.n, sizeof *r->parts.v, last_first);
 }
 
 // The bytes that were touched since a range, for each part of it that was touched at another time.
@@ -293,8 +297,6 @@ hs_status prof_residency_new(hlo_live_plan *plan, const hlo_computation *c, cons
     prof_residency_free(r);
     return hs_ok(s) ? hs_poll() : s;
   }
-  r->at = HS_NEW_ARRAY(&r->arena, u32, c->module->next_instr_id + 1);
-  for (u32 t = 0; t < r->live.n; t++) r->at[r->live.order[t]->id] = t + 1;
   for (u32 t = 0; t < r->live.n; t++) {
     const hlo_instr *i = r->live.order[t];
     if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
