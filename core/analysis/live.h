@@ -33,8 +33,8 @@ hs_status hlo_live_ranges(const hlo_computation *, bool naive, hs_arena *, hlo_l
 typedef struct hlo_live_plan hlo_live_plan;
 hs_status hlo_live_plan_new(const hlo_module *, bool naive, hlo_live_plan **out);
 void hlo_live_plan_free(hlo_live_plan *);
-// hlo_memory_estimate and hlo_live_ranges from it; the schedule of a computation in it, which is the
-// plan's.
+// hlo_memory_estimate and hlo_live_ranges from it, and the schedule of a computation, which is its
+// memory.
 hs_status hlo_live_plan_memory(hlo_live_plan *, hlo_memory *out);
 hlo_instr **hlo_live_plan_order(hlo_live_plan *, const hlo_computation *);
 hs_status hlo_live_plan_ranges(hlo_live_plan *, const hlo_computation *, hs_arena *, hlo_live *out);
