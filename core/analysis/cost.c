@@ -17,7 +17,7 @@ typedef struct costing {
   bool xla;        // XLA's reading
   hlo_cost *comp;  // per computation id
   u8 *state;       // by computation id
-  u32 ncomps, unknown;
+  u32 ncomps, unknown, unknown_loops;
   hs_arena *arena;
   double *nested;   // by instruction id: see nested_read; NULL until it is needed
   hlo_cost *by_id;  // of each instruction of a known computation; NULL: not kept
@@ -330,7 +330,7 @@ static hlo_cost while_cost(costing *k, const hlo_instr *i) {
   double trips = 1, tests = 1;
   if (!k->xla) {
     i64 n = hlo_trip_count(i);
-    if (n < 0) k->unknown++;
+    if (n < 0) k->unknown++, k->unknown_loops++;
     else trips = (double)n, tests = trips + 1;
   }
   return plus(plus((hlo_cost){0}, body, trips), cond, tests);
@@ -566,6 +566,7 @@ hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
   launched[m->entry->id] = true;
   out->total = comp_cost(&k, m->entry);
   out->unknown = k.unknown;
+  out->unknown_loops = k.unknown_loops;
   for (u32 c = n; c-- > 0 && !hs_interrupted();) {
     double t = comp_times[order[c]->id];
     hlo_for_each_instr(i, order[c]) {

@@ -18,7 +18,8 @@ typedef struct hlo_cost_table {
   hlo_cost total;  // entry computation, all called ones included
   // instructions that would be launched (not free, not inside a fusion)
   u32 kernels;
-  u32 unknown;  // custom-calls and data-dependent loops whose cost is not known
+  u32 unknown;        // custom-calls and data-dependent loops whose cost is not known
+  u32 unknown_loops;  // the loops of these: counted once
 } hlo_cost_table;
 
 // Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add

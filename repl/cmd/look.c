@@ -314,6 +314,18 @@ static int by_count(const void *a, const void *b) {
   return x->n != y->n ? (x->n < y->n ? 1 : -1) : (int)x->op - (int)y->op;
 }
 
+// What the figures of a module leave out.
+static void say_unknown(const repl_cmd *c, const hlo_cost_table *t) {
+  char n[32];
+  u32 calls = t->unknown - t->unknown_loops;
+  if (!c->doc && t->unknown_loops)
+    repl_say(c->out, "%s: nothing says how often, counted once\n",
+             repl_plural(n, t->unknown_loops, "loop"));
+  if (!c->doc && calls)
+    repl_say(c->out, "%s of unknown cost: only bytes are counted\n",
+             repl_plural(n, calls, "custom call"));
+}
+
 hs_status cmd_stats(repl_cmd *c) {
   pass_totals t;
   HS_TRY(pass_measure(c->m, NULL, &t));
@@ -340,9 +352,7 @@ hs_status cmd_stats(repl_cmd *c) {
     repl_say(c->out, "memory (estimated): arguments %s, outputs %s, temporaries %s, peak %s\n",
              repl_bytes(b0, (double)mem.argument_bytes), repl_bytes(b1, (double)mem.output_bytes),
              repl_bytes(b2, (double)mem.temp_bytes), repl_bytes(b3, (double)mem.peak_bytes));
-    if (cost.unknown)
-      repl_say(c->out, "%u custom-call%s or loops of unknown cost are not counted\n", cost.unknown,
-               cost.unknown == 1 ? "" : "s");
+    say_unknown(c, &cost);
   }
   repl_json_int(c->doc, "instructions", t.instructions);
   repl_json_int(c->doc, "computations", t.computations);
@@ -431,6 +441,7 @@ hs_status cmd_cost(repl_cmd *c) {
              repl_flops(f, t.total.flops), repl_count(x, t.total.transcendentals),
              repl_bytes(b, t.total.bytes_read + t.total.bytes_written),
              repl_plural(y, t.kernels, "kernel"));
+  say_unknown(c, &t);
   repl_json_num(c->doc, "flops", t.total.flops);
   repl_json_num(c->doc, "transcendentals", t.total.transcendentals);
   repl_json_num(c->doc, "bytes", t.total.bytes_read + t.total.bytes_written);
