@@ -40,7 +40,10 @@ static double memory_time(const prof_calibration *c, u32 threads, u32 n, const p
     if (!(p[k].bytes > 0)) continue;
     double own = HS_MAX(p[k].distance, p[k].bytes), far = HS_MAX(own, threads * OWN_CACHE_BYTES);
     double byte = byte_time(c, all, own, p[k].written, reads);
-    if (all) byte += (byte_time(c, all, far, p[k].written, reads) - byte) * (threads - 1) / threads;
+    if (all && far > own) {
+      double other = byte_time(c, all, far, p[k].written, reads);
+      byte += (other - byte) * (threads - 1) / threads;
+    }
     s += p[k].bytes * byte;
   }
   return s;
@@ -209,7 +212,6 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
   u32 threads = HS_MAX(d->threads, 1);
   bool all = threads > 1;
   *out = (prof_kernel){.bytes = w->read + w->written, .flops = w->flops, .launch_s = c->kernel_s};
-  double memory = memory_time(c, 1, n, places);
   if (w->special == PROF_PRODUCT) {
     out->memory_s = memory_time(c, threads, n, places);
     out->compute_s = w->product.convolution ? convolution_time(w, c, all)
@@ -221,9 +223,10 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
                                            : HS_MAX(out->compute_s, out->memory_s));
   } else if (w->special == PROF_SORT) {
     out->compute_s = special_time(w, c, threads);
-    out->memory_s = memory;
+    out->memory_s = memory_time(c, 1, n, places);
     out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
   } else {
+    double memory = memory_time(c, 1, n, places);
     double one = loop_time(w, c) + special_time(w, c, threads);
     bool cut_by_shape = !c->xla && (w->special == PROF_STREAM || w->special == PROF_GATHER);
     double chunks = is_serial(w->special, c->xla) ? 1

@@ -173,7 +173,7 @@ static void touch(prof_residency *r, u32 n, const moved *a) {
   for (u32 k = 0; k < n; k++) {
     // an array that is written over itself is two accesses of one range
     bool again = !length(a[k].s);
-    for (u32 j = 0; j < k; j++) again |= length(common(a[j].s, a[k].s)) > 0;
+    for (u32 j = 0; j < k; j++) again |= a[j].s.from < a[k].s.to && a[k].s.from < a[j].s.to;
     if (again) {
       cut(r, a[k].s, group);
       continue;
