@@ -117,6 +117,55 @@ static void heap(void **st) {
   assert_false(hlo_heap_place(2, two, 200, &total));
 }
 
+// The smallest gap, by looking at all pairs: of buffers in order of falling sizes.
+static void place_slowly(u32 n, hlo_heap_buffer *v) {
+  for (u32 k = 0; k < n; k++) {
+    size_t best = SIZE_MAX, best_size = SIZE_MAX, at = 0, need = hlo_heap_align(v[k].bytes);
+    for (;;) {  // from one end of what is live to the next that lies behind it
+      size_t next = SIZE_MAX, end = at;
+      for (u32 q = 0; q < k; q++) {
+        if (v[q].first > v[k].last || v[k].first > v[q].last) continue;
+        size_t to = v[q].offset + hlo_heap_align(v[q].bytes);
+        if (v[q].offset <= at) end = HS_MAX(end, to);
+        else next = HS_MIN(next, v[q].offset);
+      }
+      if (end > at) {
+        at = end;
+        continue;
+      }
+      if (next == SIZE_MAX) break;
+      if (next - at >= need && next - at < best_size) best = at, best_size = next - at;
+      at = next;
+    }
+    v[k].offset = best != SIZE_MAX ? best : at;
+  }
+}
+
+// So many that only one order is tried, of few sizes and of many, of short and of long lives, and
+// some that are live nowhere.
+static void many(void **st) {
+  (void)st;
+  enum { MANY = 1100 };
+  hlo_heap_buffer *v = hs_alloc(MANY * sizeof *v), *w = hs_alloc(MANY * sizeof *w);
+  u64 z = 1;
+  for (u32 round = 0; round < 6; round++) {
+    size_t size = 200000;
+    for (u32 k = 0; k < MANY; k++) {
+      z = z * 6364136223846793005u + 1442695040888963407u;
+      if (round % 2 || z >> 60 == 0) size -= (size_t)(z >> 40) % 150;
+      i32 first = (i32)(z >> 33) % (100 << round),
+          life = (i32)(z >> 40 & 0xffff) % (z >> 61 ? 12 : 90);
+      v[k] = w[k] = (hlo_heap_buffer){size, 0, first, first + life - (round == 5)};
+    }
+    size_t total;
+    assert_true(hlo_heap_place(MANY, v, SIZE_MAX / 2, &total));
+    place_slowly(MANY, w);
+    for (u32 k = 0; k < MANY; k++) assert_int_equal(v[k].offset, w[k].offset);
+  }
+  hs_free(v);
+  hs_free(w);
+}
+
 // ---- XLA's reports ------------------------------------------------------------------------------
 
 static char *file(const char *name, size_t *n) {
@@ -228,8 +277,9 @@ static void damaged(void **st) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(model),     cmocka_unit_test(chart),
-                                     cmocka_unit_test(heap),      cmocka_unit_test(reports),
-                                     cmocka_unit_test(strangers), cmocka_unit_test(damaged)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(model),   cmocka_unit_test(chart),
+                                     cmocka_unit_test(heap),    cmocka_unit_test(many),
+                                     cmocka_unit_test(reports), cmocka_unit_test(strangers),
+                                     cmocka_unit_test(damaged)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
