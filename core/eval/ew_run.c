@@ -150,9 +150,8 @@ static used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) {
     if (!ops[j]->dynamic_sizes || s->rank != i->shape->rank) continue;
     for (u32 d = 0; d < s->rank; d++) {
       i32 n = ops[j]->dynamic_sizes[d], had = u.size[d];
-      // a static dimension beside dynamic ones has no size of its own, nor one that nothing sets
-      if (n == s->dims[d] && !(s->dynamic && s->dynamic[d])) continue;
-      if (n == s->dims[d] && nin == 2 && !ev_has_size(hlo_operand(i, j), d)) continue;
+      // all of a dimension is a size of its own only where something sets it
+      if (n == s->dims[d] && !(nin == 2 && ev_has_size(hlo_operand(i, j), d))) continue;
       bool spreads = nin == 2 && (n == 1 || had == 1);
       u.size[d] = !told[d] ? n : !spreads ? HS_MIN(n, had) : had == 1 ? n : had;
       told[d] = true;

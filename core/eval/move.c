@@ -546,8 +546,7 @@ hs_status hlo_eval_set_dim_size(ev *e, const hlo_instr *i, hlo_literal **ops, hl
     hlo_literal_unref(shared);
   }
   if (!(*out)->dynamic_sizes) {
-    if (v >= i->shape->dims[d]) return HS_GOOD;  // the size is the static one
-    // A static shape that is smaller in use: only get-dimension-size will see it.
+    // A static shape with a size: get-dimension-size sees it, and an operand beside it with one.
     hlo_literal *view = *out;
     HS_TRY(ev_new(e, i->shape, out));
     memcpy((*out)->data, view->data, view->bytes);
