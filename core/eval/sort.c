@@ -90,6 +90,7 @@ static void radix_sort(item *a, item *b, i64 n) {
 typedef struct order {
   bool keyed, descending, total, stable;
   u32 operand;
+  u64 nan;  // the key of a NaN; 0: no key is one
   ev_apply key;
   ev_apply less;
 } order;
@@ -102,6 +103,7 @@ static hs_status order_init(ev *e, const hlo_computation *c, order *o) {
     hlo_dtype t = hlo_operand(r, 0)->shape->dtype;
     o->total = hlo_attr_int(r, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) ==
                HLO_COMPARE_TYPE_TOTALORDER;
+    if (hlo_dtype_is_float(t) && !o->total) o->nan = t == HLO_F64 ? UINT64_MAX : UINT32_MAX;
     for (u32 k = 0; k + 1 < c->nparams && !hlo_dtype_is_complex(t) &&
                     (dir == HLO_DIRECTION_LT || dir == HLO_DIRECTION_GT);
          k += 2)
@@ -317,11 +319,25 @@ static void sorter_free(sorter *s) {
   hs_free(s->index2);
 }
 
+// Whether nothing comes before anything: of NaNs and equal keys. Where there are other keys too, an
+// order by "less than" is none, and NaNs may as well be last.
+static bool all_equal(u64 nan, const item *a, i64 n) {
+  u64 key = nan;
+  for (i64 j = 0; j < n; j++) {
+    if (a[j].key == nan || a[j].key == key) continue;
+    if (key != nan) return false;
+    key = a[j].key;
+  }
+  return true;
+}
+
 // Fills s->index with the order of the line that starts at element `base` and steps by `stride`.
 static hs_status sort_line(const order *o, sorter *s, u32 nops, hlo_literal *const *ops, i64 base,
                            i64 stride, i64 n) {
   if (o->keyed) {
     for (i64 j = 0; j < n; j++) s->items[j] = (item){s->keys[base + j * stride], (u32)j};
+    bool equal = o->nan && all_equal(o->nan, s->items, n);
+    for (i64 j = 0; j < n && equal; j++) s->items[j].key = 0;
     if (!o->stable) {
       for (i64 j = 0; j < n; j++) s->index[j] = (u32)j;
       intro in = {.items = s->items, .a = s->index, .n = n, .st = HS_GOOD};
