@@ -30,20 +30,21 @@ hlo_tolerance meaning_tolerance(const hlo_module *m) {
   return tol;
 }
 
-// f(f(a,b),c) is f(a,f(b,c)) up to rounding, on numbers that every float type holds. HLO leaves the
-// grouping of a reduction open, so that one with another f has no settled value.
-static bool meaning_associative(const hlo_computation *f) {
-  static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1};
-  u32 n = f->nparams / 2, at = 0;
+bool meaning_associative(const hlo_computation *f, bool nans) {
+  static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1, NAN};
+  u32 n = f->nparams / 2, at = 0, many = HS_COUNT(numbers) - !nans;
   for (u32 k = 0; k < f->nparams; k++)
     if (!hlo_shape_is_scalar(f->params[k]->shape)) return true;
   bool same = n > 0 && n <= 4, evaluated = true;
-  for (u32 trial = 0; same && evaluated && trial < 8; trial++) {
+  for (u32 trial = 0; same && evaluated && trial < (nans ? 16 : 8); trial++) {
     hlo_literal *x[3][4], *in[8], *two[4] = {0};  // two: f of two of them, in its parts
     for (u32 j = 0; j < 3; j++)
-      for (u32 k = 0; k < n; k++)
-        x[j][k] = hlo_literal_scalar_f64(f->module->ctx, f->params[k]->shape->dtype,
-                                         numbers[(at += 5) % HS_COUNT(numbers)]);
+      for (u32 k = 0; k < n; k++) {
+        double v = numbers[(at += 5) % many];
+        hlo_dtype t = f->params[k]->shape->dtype;
+        x[j][k] = hlo_literal_scalar_f64(f->module->ctx, t,
+                                         isnan(v) && !hlo_dtype_is_float(t) ? 1 : v);
+      }
     hlo_literal *grouped[2] = {NULL, NULL};
     for (u32 g = 0; g < 2 && evaluated; g++) {
       hlo_literal *inner = NULL;
@@ -106,7 +107,7 @@ static bool meaning_unsettled(const hlo_module *m) {
             hlo_operand(i, k)->shape->dtype != i->shape->dtype)
           return true;
       if ((i->opcode == HLO_REDUCE || i->opcode == HLO_REDUCE_WINDOW) &&
-          !meaning_associative(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
+          !meaning_associative(hlo_attr_comp(i, HLO_ATTR_TO_APPLY), false))
         return true;
       if (!hlo_shape_is_array(i->shape) || !i->shape->elements) continue;
       i64 terms = meaning_terms(i);
@@ -162,7 +163,7 @@ static void cut_sizes(hlo_literal *l, u32 *k) {
   for (u32 j = 0; j < l->nchildren; j++) cut_sizes(l->children[j], k);
   for (u32 d = 0; l->dynamic_sizes && d < l->shape->rank; d++, ++*k)
     if (l->shape->dynamic && l->shape->dynamic[d])
-      l->dynamic_sizes[d] = (i32)HS_MAX(l->shape->dims[d] - 1 - *k % 3, 0);
+      l->dynamic_sizes[d] = (i32)HS_MAX(HS_MIN(l->shape->dims[d], INT32_MAX) - 1 - *k % 3, 0);
 }
 
 void meaning_open(meaning_of *x, const hlo_module *m, const char *inputs, double work,

@@ -44,6 +44,10 @@ meaning meaning_still_by(meaning_of *x, const hlo_module *m, const char *passes,
 hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out);
 // The bounds within which two values of the module count as the same meaning.
 hlo_tolerance meaning_tolerance(const hlo_module *m);
+// f(f(a,b),c) is f(a,f(b,c)) up to rounding, on numbers that every float type holds, and on NaNs
+// too if they count. HLO leaves the grouping of a reduction open, so that one with another f has no
+// settled value.
+bool meaning_associative(const hlo_computation *f, bool nans);
 // Is this status a limit of the evaluator, not a fault of the module?
 bool meaning_not_covered(hs_status s);
 // All of it for two modules: a difference is reported on `out`.

@@ -4,6 +4,10 @@
 // keys show up there.
 #include "tests/harness/order.h"
 
+#include "core/infer/build.h"
+#include "passes/simplify/algsimp.h"
+#include "tests/harness/meaning.h"
+
 #include <math.h>
 
 enum { SAMPLE = 24 };
@@ -100,20 +104,84 @@ bool sorts_without_order(const hlo_module *m, u32 nargs, hlo_literal *const *arg
   return m->nops[HLO_SORT] && seen(m, nargs, args, look);
 }
 
+// ---- NaNs ---------------------------------------------------------------------------------------
+static bool has_nan(const hlo_literal *l) {
+  bool yes = false;
+  for (u32 k = 0; k < l->nchildren && !yes; k++) yes = has_nan(l->children[k]);
+  if (!hlo_shape_is_array(l->shape) || !hlo_dtype_is_float(l->shape->dtype)) return yes;
+  for (i64 e = 0; e < l->shape->elements && !yes; e++) yes = isnan(hlo_literal_f64(l, e));
+  return yes;
+}
+
+static bool reduces(const hlo_instr *i) {
+  return i->opcode == HLO_REDUCE || i->opcode == HLO_REDUCE_WINDOW;
+}
+
 // A reduction of several arrays whose result has a NaN: what stands beside it belongs to one of the
-// NaNs that there were.
+// NaNs that there were. And one that gets NaNs, by a function whose result depends on how they are
+// grouped.
 static hs_status look_for_nan(void *arg, const hlo_observation *o) {
   bool *yes = arg;
-  const hlo_opcode op = o->instr->opcode;
-  if (op != HLO_REDUCE && op != HLO_REDUCE_WINDOW) return HS_GOOD;
-  for (u32 k = 0; k < o->value->nchildren && o->value->nchildren > 1 && !*yes; k++) {
-    const hlo_literal *l = o->value->children[k];
-    if (!hlo_shape_is_array(l->shape) || !hlo_dtype_is_float(l->shape->dtype)) continue;
-    for (i64 e = 0; e < l->shape->elements && !*yes; e++) *yes = isnan(hlo_literal_f64(l, e));
-  }
+  if (*yes || !has_nan(o->value)) return HS_GOOD;
+  *yes = reduces(o->instr) && o->value->nchildren > 1;
+  hlo_for_each_use(u, o->instr)
+    if (reduces(u->user) && !*yes)
+      *yes = !meaning_associative(hlo_attr_comp(u->user, HLO_ATTR_TO_APPLY), true);
   return HS_GOOD;
 }
 
 bool picks_among_nans(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
   return (m->nops[HLO_REDUCE] || m->nops[HLO_REDUCE_WINDOW]) && seen(m, nargs, args, look_for_nan);
+}
+
+// ---- sums and products --------------------------------------------------------------------------
+// The reduction i with op over the elements x and from the value init.
+static hlo_instr *reduced(hlo_instr *i, hlo_instr *x, hlo_instr *init) {
+  hlo_instr *ops[] = {x, init};
+  return hlo_clone_instr(i->parent, i, i->shape, 2, ops);
+}
+
+// What grows, what shrinks and the initial value apart: no other order gets further on its way to
+// infinity or to nothing.
+static hlo_instr *apart(hlo_instr *i, hlo_opcode op, hlo_instr *neutral) {
+  hlo_instr *x = hlo_operand(i, 0), *init = hlo_operand(i, 1),
+            *full = hlo_add_broadcast(neutral, x->shape, 0, NULL),
+            *size = op == HLO_MULTIPLY ? hlo_build_unary(HLO_ABS, x) : x,
+            *grows = hlo_build_compare(size, full, HLO_DIRECTION_GT),
+            *most = reduced(i, hlo_build_select(grows, x, full), neutral),
+            *rest = reduced(i, hlo_build_select(grows, full, x), neutral);
+  return hlo_build_binary(op, hlo_build_binary(op, most, rest),
+                          hlo_add_broadcast(init, i->shape, 0, NULL));
+}
+
+static bool reorder(hlo_instr *i, grouping how) {
+  bool window = i->opcode == HLO_REDUCE_WINDOW;
+  if (!reduces(i) || i->noperands != 2) return false;
+  hlo_instr *x = hlo_operand(i, 0), *neutral, *now;
+  hlo_dtype t = i->shape->dtype;
+  hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
+  bool plain = hlo_dtype_is_float(t) && x->shape->dtype == t &&
+               hlo_operand(i, 1)->shape->dtype == t && !hlo_shape_is_dynamic(x->shape);
+  if (!plain || (op != HLO_ADD && op != HLO_MULTIPLY)) return false;
+  if (how == GROUPS_TURNED) {
+    hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+    if (window) return false;
+    now = reduced(i, hlo_build_reverse(x, dims.n, dims.v), hlo_operand(i, 1));
+  } else {
+    neutral = hlo_build_scalar_f64(i->parent, t, op == HLO_MULTIPLY);
+    if (!pass_alg_is_identity(op, neutral)) return false;  // a type without 0
+    now = apart(i, op, neutral);
+  }
+  return hlo_replace_uses(i, now), true;
+}
+
+hlo_module *reordered(const hlo_module *m, grouping how) {
+  hlo_module *out = hlo_module_clone(m, NULL);
+  bool any = false;
+  hlo_for_each_comp(c, out) {
+    u32 known = out->next_instr_id;
+    for (hlo_instr *i = c->first; i && i->id < known; i = i->next) any |= reorder(i, how);
+  }
+  if (!any) hlo_module_free(out), out = NULL;
+  return out;
 }

@@ -1,7 +1,8 @@
 // order.h — does a module sort by something that is no order, or leave open what comes first of
 // different elements that its order calls equal? What such a sort gives is up to whoever sorts: no
 // two ways need agree. Nor need they where an argmax meets several NaNs: which of them it names is
-// up to the order in which it takes its elements, which HLO leaves open.
+// up to the order in which it takes its elements, which HLO leaves open. And of two orders of the
+// same sum or product one can overflow, or come to 0, on its way to what the other gives.
 #ifndef TESTS_HARNESS_ORDER_H
 #define TESTS_HARNESS_ORDER_H
 
@@ -11,7 +12,13 @@
 // sample of the values that it sorts, or one that is not stable has ties there. False also when it
 // cannot be evaluated.
 bool sorts_without_order(const hlo_module *, u32 nargs, hlo_literal *const *args);
-// Evaluates the module; true when a reduction of several arrays gives a NaN.
+// Evaluates the module; true when a reduction of several arrays gives a NaN, or one of any gets NaNs
+// and how it groups them makes a difference.
 bool picks_among_nans(const hlo_module *, u32 nargs, hlo_literal *const *args);
+// A copy of the module whose sums and products of floats take their elements in another order: what
+// grows and what shrinks by themselves, and the initial value last; or from the last to the first.
+// NULL: it has none.
+typedef enum { GROUPS_APART, GROUPS_TURNED, GROUPINGS } grouping;
+hlo_module *reordered(const hlo_module *, grouping);
 
 #endif
