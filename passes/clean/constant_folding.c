@@ -126,8 +126,9 @@ static i32 calls_deep(const hlo_instr *i, const folding *f) {
   }
   default: break;
   }
-  if (hlo_shape_is_dynamic(i->shape) || hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) ||
-      hlo_is_controlled(i))
+  // a size that a static type does not show would be lost
+  if (i->opcode == HLO_SET_DIMENSION_SIZE || hlo_shape_is_dynamic(i->shape) ||
+      hlo_op_has(i->opcode, HLO_F_ASYNC | HLO_F_COLLECTIVE) || hlo_is_controlled(i))
     return -1;
   // a compact form of a large constant
   if (i->opcode == HLO_PAD && hlo_operand(i, 0)->opcode == HLO_BROADCAST) return -1;

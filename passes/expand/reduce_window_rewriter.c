@@ -7,6 +7,7 @@
 // one is then padded). Other reduce-windows over vectors get a second dimension of size 1, for code
 // generators that require two. Variadic ones are handled in the same way.
 #include "passes/run/rewrite.h"
+#include "passes/simplify/algsimp.h"
 
 typedef struct shaped {
   u32 rank;
@@ -227,6 +228,12 @@ static bool of_one_precision(const hlo_instr *i) {
   return true;
 }
 
+// Tiles and their totals each begin with the initial value: it must not count.
+static bool begins_with_nothing(const hlo_instr *i) {
+  hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
+  return op == HLO_OP_INVALID || pass_alg_is_identity(op, hlo_operand(i, i->noperands / 2));
+}
+
 static hs_status run(pass_ctx *c) {
   i64 base = pass_option_int(c, "base_length");
   if (base < 2) return HS_GOOD;
@@ -245,6 +252,10 @@ static hs_status run(pass_ctx *c) {
           by_element && is_running(i, &run) && hlo_operand(i, 0)->shape->dims[run.dim] > base;
       if (!scan && hlo_operand(i, 0)->shape->rank != 1) {
         pass_note_declined(c, i, NULL, "not a running reduction longer than %lld", (long long)base);
+        continue;
+      }
+      if (scan && !begins_with_nothing(i)) {
+        pass_note_declined(c, i, NULL, "its initial value counts");
         continue;
       }
       if (!of_one_precision(i)) {

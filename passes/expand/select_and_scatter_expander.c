@@ -79,6 +79,11 @@ static hs_status run(pass_ctx *c) {
         pass_note_declined(c, i, NULL, "it works on scalars");
         continue;
       }
+      if (i->shape->dtype != hlo_operand(i, 0)->shape->dtype ||
+          i->shape->dtype != hlo_operand(i, 1)->shape->dtype) {
+        pass_note_declined(c, i, NULL, "its result has another precision than its operands");
+        continue;
+      }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "expanded to reduce-window and scatter");
       expand(c, i);

@@ -104,6 +104,10 @@ static hs_status run_gather_simplifier(pass_ctx *c) {
         pass_note_declined(c, i, NULL, "it has operand batching dimensions");
         continue;
       }
+      if (hlo_ints_has(hlo_attr_ints(i, HLO_ATTR_SLICE_SIZES), 0) && i->shape->elements) {
+        pass_note_declined(c, i, NULL, "it takes elements out of slices of nothing");
+        continue;
+      }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "indices became [N, K]");
       if (!gather_is_broadcast(i)) simplify_gather(i);
