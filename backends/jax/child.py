@@ -582,6 +582,7 @@ def serve_run(q, fds):
     if g is None or not fds:
         raise Failure('E_INTERNAL', 'there is no such program')
     o = q.numbers('I', 3) + q.numbers('d', 2) + (q.number('I') != 0,)
+    q.number('I')  # counters of the device: there are none here
     offsets = q.numbers('q', g.ndevices * len(g.args))
     start = time.perf_counter_ns()
     run = Run(g, mmap.mmap(fds[0], 0, access=mmap.ACCESS_READ), offsets)
