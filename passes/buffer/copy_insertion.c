@@ -80,7 +80,10 @@ static hlo_instr *copied(inserter *t, hlo_instr *x, const bool *need, hlo_instr 
     e[k] = copied(t, pass_element(x, k), need + at, made ? made + at : NULL);
     at += hlo_shape_leaves(x->shape->elems[k]);
   }
-  return hlo_add_tuple(x->parent, x->shape->nelems, e);
+  hlo_instr *tuple = hlo_add_tuple(x->parent, x->shape->nelems, e);
+  // a tuple may call dimensions dynamic that its operands do not
+  if (x->opcode == HLO_TUPLE) hlo_set_shape(tuple, x->shape);
+  return tuple;
 }
 
 static void copy_operand(inserter *t, hlo_instr *user, u32 slot, const bool *need) {

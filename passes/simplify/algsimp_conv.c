@@ -212,6 +212,9 @@ ALG_RULE(conv_to_multiply) {
     if (!batch && filter->dims[kp[k]] != 1) map[n] = k, dims[n++] = filter->dims[kp[k]];
     if (!batch && k != (u32)l->out_feature && filter->dims[kp[k]] != 1) sum[nr++] = k;
   }
+  // a product of what is rounded first would be another
+  if (!pass_alg_widens(in->dtype, out->dtype) || !pass_alg_widens(filter->dtype, out->dtype))
+    return NULL;
   // the sum would be too narrow
   if (nr && alg_is_float(i) && hlo_dtype_bits(out->dtype) < 32) return NULL;
   hlo_instr *x = pass_alg_convert(a, pass_alg_transpose(a, X, ip), out->dtype);

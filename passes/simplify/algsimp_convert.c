@@ -25,8 +25,7 @@ static int least_exponent(hlo_dtype t) {
   return 1 - f->bias - f->mbits;
 }
 
-// Every value of `from` exists in `to`.
-static bool widening(hlo_dtype from, hlo_dtype to) {
+bool pass_alg_widens(hlo_dtype from, hlo_dtype to) {
   if (from == to) return true;
   if (hlo_dtype_is_complex(from) && !hlo_dtype_is_complex(to)) return false;
   if (hlo_dtype_is_complex(from)) from = from == HLO_C64 ? HLO_F32 : HLO_F64;
@@ -75,11 +74,11 @@ ALG_RULE(convert_pair) {
   if (X->opcode != HLO_CONVERT) return NULL;
   hlo_instr *src = hlo_operand(X, 0);
   hlo_dtype s = src->shape->dtype, mid = X->shape->dtype, to = i->shape->dtype;
-  if (!widening(s, mid)) return NULL;
+  if (!pass_alg_widens(s, mid)) return NULL;
   // from integers by way of floats to integers: the way stops at the ends of the range, where the
   // direct conversion wraps around
   bool whole = hlo_dtype_is_integer(s) || s == HLO_PRED;
-  if (whole && !hlo_dtype_is_integer(mid) && hlo_dtype_is_integer(to) && !widening(s, to))
+  if (whole && !hlo_dtype_is_integer(mid) && hlo_dtype_is_integer(to) && !pass_alg_widens(s, to))
     return NULL;
   if (s == to) return src;
   // pred and integers to anything go through one step; a float cast to an integer type must not
@@ -103,7 +102,7 @@ ALG_RULE(convert_around_binary) {
     return NULL;
   if (hlo_operand(l, 0)->shape->dtype != t || hlo_operand(r, 0)->shape->dtype != t) return NULL;
   if (!hlo_dtype_is_integer(t) || !hlo_dtype_is_integer(wide) || hlo_dtype_bits(t) < 8 ||
-      hlo_dtype_is_signed(t) != hlo_dtype_is_signed(wide) || !widening(t, wide))
+      hlo_dtype_is_signed(t) != hlo_dtype_is_signed(wide) || !pass_alg_widens(t, wide))
     return NULL;
   return pass_alg_like(a, op, i->shape, 2, (hlo_instr *[]){hlo_operand(l, 0), hlo_operand(r, 0)});
 }

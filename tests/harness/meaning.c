@@ -42,8 +42,8 @@ bool meaning_associative(const hlo_computation *f, bool nans) {
       for (u32 k = 0; k < n; k++) {
         double v = numbers[(at += 5) % many];
         hlo_dtype t = f->params[k]->shape->dtype;
-        x[j][k] = hlo_literal_scalar_f64(f->module->ctx, t,
-                                         isnan(v) && !hlo_dtype_is_float(t) ? 1 : v);
+        x[j][k] =
+            hlo_literal_scalar_f64(f->module->ctx, t, isnan(v) && !hlo_dtype_is_float(t) ? 1 : v);
       }
     hlo_literal *grouped[2] = {NULL, NULL};
     for (u32 g = 0; g < 2 && evaluated; g++) {

@@ -12,8 +12,8 @@
 // sample of the values that it sorts, or one that is not stable has ties there. False also when it
 // cannot be evaluated.
 bool sorts_without_order(const hlo_module *, u32 nargs, hlo_literal *const *args);
-// Evaluates the module; true when a reduction of several arrays gives a NaN, or one of any gets NaNs
-// and how it groups them makes a difference.
+// Evaluates the module; true when a reduction of several arrays gives a NaN, or when one of any
+// gets NaNs and how it groups them makes a difference.
 bool picks_among_nans(const hlo_module *, u32 nargs, hlo_literal *const *args);
 // A copy of the module whose sums and products of floats take their elements in another order: what
 // grows and what shrinks by themselves, and the initial value last; or from the last to the first.

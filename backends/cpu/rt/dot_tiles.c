@@ -510,8 +510,9 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->tb = d->pack_b ? cpu_dot_dtype(d->operand_type) : d->tb;
   t->tc = d->pack_c ? cpu_dot_dtype(d->sum_type) : d->tc;
   bool plain = !t->complex && t->kernel != DOT_S8;
-  t->direct_a =
-      plain && cpu_dot_stored_as(t->ta, t->kernel) && HS_MIN(t->N, t->cols) <= 2 * t->width;
+  // what is packed once for all runs is worth it for fewer columns
+  const i64 read_for = d->fixed_a ? t->N : HS_MIN(t->N, t->cols);
+  t->direct_a = plain && cpu_dot_stored_as(t->ta, t->kernel) && read_for <= 2 * t->width;
   t->direct_b = plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 &&
                 HS_MIN(t->M, t->rows) <= 4 * t->micro->rows;
   d->panels_a = d->fixed_a && !t->direct_a && t->N <= KEPT;
