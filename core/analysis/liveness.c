@@ -46,7 +46,8 @@ static u32 *leaves_of(const plan *p, const hlo_instr *i) {
 static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
 
 static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
-  if (tuple->depth == 1) return (u32)HS_MAX(HS_MIN(index, (i64)tuple->nelems), 0);
+  if (tuple->depth == 1 && tuple->leaves == tuple->nelems)
+    return (u32)HS_MAX(HS_MIN(index, (i64)tuple->nelems), 0);
   u32 at = 0;
   for (i64 k = 0; k < index && k < (i64)tuple->nelems; k++) at += hlo_shape_leaves(tuple->elems[k]);
   return at;

@@ -32,7 +32,8 @@ bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descendin
 
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k) {
   while (hlo_shape_is_tuple(s)) {
-    if (s->depth == 1) return k < s->nelems ? s->elems[k] : NULL;
+    if (s->leaves == s->nelems && s->depth == 1)  // no empty tuples
+      return k < s->nelems ? s->elems[k] : NULL;
     u32 j = 0;
     for (; j < s->nelems; j++) {
       u32 n = hlo_shape_leaves(s->elems[j]);
