@@ -267,7 +267,8 @@ static const prof_measured *before(const prof_history *h, size_t at) {
 
 static bool says_something(const prof_measured *m) { return m->width <= PROF_NOISE; }
 
-prof_between prof_between_of(const prof_history *h, u32 level) {
+// Of pairs at this level at most.
+static prof_between between_at(const prof_history *h, u32 level) {
   prof_between b = {0};
   double *least = hs_alloc((h->n + 1) * sizeof *least);  // squares
   for (size_t k = h->n > RECENT ? h->n - RECENT : 0; k < h->n; k++) {
@@ -283,6 +284,13 @@ prof_between prof_between_of(const prof_history *h, u32 level) {
     b.width = sqrt(fmax(least[HS_MIN(rank, b.pairs) - 1], 0));
   }
   hs_free(least);
+  return b;
+}
+
+prof_between prof_between_of(const prof_history *h, u32 level) {
+  enum { LOUDEST = 2 };
+  prof_between b = between_at(h, level);
+  while (b.pairs < PROF_PAIRS && level < LOUDEST) b = between_at(h, ++level);
   return b;
 }
 

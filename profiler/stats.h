@@ -88,9 +88,10 @@ void prof_history_print(const prof_history *, hs_buf *out);  // the newest of th
 
 // The width that has to be added, as prof_interval_with does, to the intervals of each two
 // measurements of one thing that follow each other, for 95 % of these pairs to agree; of fewer than
-// 19 pairs the largest. Of pairs that were at this level or a quieter one both times: beside other
-// work programs differ in other ways than alone. Ratios that were too noisy to say anything are
-// left out, and so are all but the last 80: a machine changes.
+// 19 pairs the largest. Of pairs that were at this level or a quieter one both times (beside other
+// work programs differ in other ways than alone), and while those are too few, at the next. Ratios
+// that were too noisy to say anything are left out, and so are all but the last 80: a machine
+// changes.
 typedef struct prof_between {
   double width;  // as a logarithm
   u32 pairs;     // PROF_PAIRS at least; otherwise nothing is known and the width is 0

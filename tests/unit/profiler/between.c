@@ -81,6 +81,22 @@ static void quiet_pairs_alone(void **st) {
   hs_vec_free(&h);
 }
 
+// On a machine that is seldom quiet the first quiet run knows what louder ones have shown.
+static void next_level_while_pairs_are_few(void **st) {
+  (void)st;
+  prof_history h = {0};
+  for (u32 k = 0; k < 20; k++) add(&h, run(k / 2, 0.05, 1));
+  for (u32 k = 0; k < 20; k++) add(&h, run(20 + k / 2, 0.3, 2));
+  for (u32 k = 0; k < 6; k++) add(&h, run(50 + k / 2, 0, 0));  // three pairs
+  prof_between b = prof_between_of(&h, 0);
+  assert_int_equal(b.pairs, 13);
+  assert_true(b.width == prof_between_of(&h, 1).width && b.width > 0.03);
+  for (u32 k = 0; k < 2; k++) add(&h, run(60, 0, 0));  // the fourth
+  assert_int_equal(prof_between_of(&h, 0).pairs, 4);
+  assert_true(prof_between_of(&h, 0).width < b.width);
+  hs_vec_free(&h);
+}
+
 // What a machine was like long ago counts no more.
 static void forgets(void **st) {
   (void)st;
@@ -122,9 +138,13 @@ static void wider(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pairs_agree_19_of_20), cmocka_unit_test(few_pairs_say_nothing),
-      cmocka_unit_test(quiet_pairs_alone),    cmocka_unit_test(forgets),
-      cmocka_unit_test(kept_as_text),         cmocka_unit_test(wider),
+      cmocka_unit_test(pairs_agree_19_of_20),
+      cmocka_unit_test(few_pairs_say_nothing),
+      cmocka_unit_test(quiet_pairs_alone),
+      cmocka_unit_test(forgets),
+      cmocka_unit_test(next_level_while_pairs_are_few),
+      cmocka_unit_test(kept_as_text),
+      cmocka_unit_test(wider),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
