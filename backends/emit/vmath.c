@@ -340,7 +340,7 @@ static val tanh_(cg *c, val x) {
              0.1333249287071327, -0.33333315113720774);
   val near = fma3(c, mul(c, p, z), x, x),
       far = sub(c, k(x, 1), dvd(c, k(x, 2), add(c, exp_(c, add(c, a, a)), k(x, 1))));
-  return sel(c, fcmp(c, LLVMRealOLT, a, k(x, 0.55)), near, copysign_(c, far, x));
+  return copysign_(c, sel(c, fcmp(c, LLVMRealOLT, a, k(x, 0.55)), near, far), x);  // of -0 too
 }
 
 // Single precision: a polynomial near zero; 1 - p(|x|)^8 farther out, where p is fitted to the
@@ -389,6 +389,7 @@ static val sin_cos(cg *c, val x, bool cosine) {
   val flip = LLVMBuildICmp(B, LLVMIntNE, LLVMBuildAnd(B, q, ki(it, 2), ""), ki(it, 0), "");
   val y = sel(c, odd, co, s);
   y = sel(c, flip, neg(c, y), y);
+  if (!cosine) y = sel(c, fcmp(c, LLVMRealOEQ, x, k(x, 0)), x, y);  // the sign of -0
   return slow(c, cosine ? HLO_COSINE : HLO_SIN, big, x, NULL, y);
 }
 

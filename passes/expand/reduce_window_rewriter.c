@@ -228,12 +228,6 @@ static bool of_one_precision(const hlo_instr *i) {
   return true;
 }
 
-// Tiles and their totals each begin with the initial value: it must not count.
-static bool begins_with_nothing(const hlo_instr *i) {
-  hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
-  return op == HLO_OP_INVALID || pass_alg_is_identity(op, hlo_operand(i, i->noperands / 2));
-}
-
 static hs_status run(pass_ctx *c) {
   i64 base = pass_option_int(c, "base_length");
   if (base < 2) return HS_GOOD;
@@ -254,8 +248,9 @@ static hs_status run(pass_ctx *c) {
         pass_note_declined(c, i, NULL, "not a running reduction longer than %lld", (long long)base);
         continue;
       }
-      if (scan && !begins_with_nothing(i)) {
-        pass_note_declined(c, i, NULL, "its initial value counts");
+      if (scan && i->noperands == 2 && pass_alg_counts_init_again(i)) {
+        pass_note_declined(c, i, NULL,
+                           "its initial value is not the identity, and counts in each tile");
         continue;
       }
       if (!of_one_precision(i)) {
