@@ -15,9 +15,12 @@ static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   hlo_ints dims = hlo_attr_ints(r, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = x->shape;
   if (hlo_shape_is_dynamic(s)) return false;
-  bool big = false;
-  for (u32 k = 0; k < dims.n; k++) big |= s->dims[dims.v[k]] > size;
-  if (!big) return false;
+  bool big = false, fits = true;
+  for (u32 k = 0; k < dims.n; k++) {
+    big |= s->dims[dims.v[k]] > size;
+    fits &= s->dims[dims.v[k]] <= INT64_MAX - size;  // padded to whole tiles
+  }
+  if (!big || !fits) return false;
   if (pass_alg_counts_init_again(r)) {
     pass_note_declined(c, r, hlo_operand(r, 1),
                        "its initial value is not the identity, and each tile would start from it");

@@ -643,5 +643,5 @@ bool pass_alg_counts_init_again(const hlo_instr *r) {
       unconverted(hlo_operand(f, 0))->opcode != HLO_PARAMETER)
     return false;
   return unconverted(hlo_operand(f, 1))->opcode == HLO_PARAMETER && init->opcode == HLO_CONSTANT &&
-         !pass_alg_is_identity(op, init);
+         !pass_alg_is_identity(op, init) && !(op == HLO_MULTIPLY && pass_alg_all(init, 0));
 }
