@@ -173,9 +173,11 @@ static void whole_line(cpu_par_fn *fn, line *l) {
   else cpu_par_for(fn, l, l->parts);
 }
 
+static i64 part_from(const line *l, i64 part) { return l->len * part / l->parts; }
+
 static void part_of(const line *l, i64 part, i64 *lo, i64 *hi) {
-  *lo = l->len * part / l->parts;
-  *hi = l->len * (part + 1) / l->parts;
+  *lo = part_from(l, part);
+  *hi = part_from(l, part + 1);
 }
 
 // Records of a part for key `at`, in the order of the permutation, if there is one already.
@@ -303,30 +305,8 @@ static bool few_wanted(const sorter *s) {
   return s->nkeys == 1 && key_bits(s->type[s->key[0].operand]) <= 32 && s->wanted <= s->len / 8;
 }
 
-// Whether a plain comparison of floats puts no element before another: of NaNs and equal numbers.
-// Where there are other numbers too it is no order, and NaNs may as well be last, as their key is.
-static bool all_equal(const line *l) {
-  const sorter *s = l->s;
-  if (s->nkeys != 1 || !s->key[0].partial) return false;
-  u32 operand = s->key[0].operand;
-  hlo_dtype t = s->type[operand];
-  double one = NAN;
-  for (i64 k = 0; k < s->len; k++) {
-    size_t at = (size_t)(k * s->inner) * hlo_dtype_storage(t);
-    double x = hlo_elem_to_f64(t, l->in[operand] + at);
-    if (isnan(x) || x == one) continue;
-    if (!isnan(one)) return false;
-    one = x;
-  }
-  return true;
-}
-
 static void find_order(line *l) {
   const sorter *s = l->s;
-  if (all_equal(l)) {
-    for (i64 k = 0; k < s->len; k++) l->perm[k] = (u32)k;
-    return;
-  }
   if (s->nkeys == 0) {
     by_cmp c = {.s = s, .line = l->in};
     for (u32 k = 0; k < s->n; k++) c.step[k] = hlo_dtype_storage(s->type[k]) * (size_t)s->inner;
@@ -432,19 +412,22 @@ typedef struct divided {
 
 enum { BLOCK = 256 };
 
+// The digits of the next block of a part, from *at on; how many, 0 at its end.
+static i64 next_digits(const divided *d, i64 part, i64 *at, u32 *digit) {
+  const line *l = d->l;
+  i64 n = HS_MIN(part_from(l, part + 1) - *at, (i64)BLOCK);
+  digits_of(l->s, l->in[l->s->key[0].operand], *at, n, d->shift, digit);
+  *at += n;
+  return n;
+}
+
 static void count_digits(void *ctx, i64 part, u32 thread) {
   (void)thread;
   const divided *d = ctx;
-  const line *l = d->l;
   u32 *c = d->count + part * BINS, digit[BLOCK];
-  i64 lo, hi;
-  part_of(l, part, &lo, &hi);
   memset(c, 0, BINS * sizeof *c);
-  for (; lo < hi; lo += BLOCK) {
-    i64 n = HS_MIN(hi - lo, (i64)BLOCK);
-    digits_of(l->s, l->in[l->s->key[0].operand], lo, n, d->shift, digit);
+  for (i64 n, at = part_from(d->l, part); (n = next_digits(d, part, &at, digit)) > 0;)
     for (i64 k = 0; k < n; k++) c[digit[k]]++;
-  }
 }
 
 static void move_to_bins(void *ctx, i64 part, u32 thread) {
@@ -452,15 +435,11 @@ static void move_to_bins(void *ctx, i64 part, u32 thread) {
   const divided *d = ctx;
   const line *l = d->l;
   u32 *c = d->count + part * BINS, place[BLOCK];
-  i64 lo, hi;
-  part_of(l, part, &lo, &hi);
-  for (; lo < hi; lo += BLOCK) {
-    i64 n = HS_MIN(hi - lo, (i64)BLOCK);
-    digits_of(l->s, l->in[l->s->key[0].operand], lo, n, d->shift, place);
+  for (i64 n, at = part_from(l, part); (n = next_digits(d, part, &at, place)) > 0;) {
     for (i64 k = 0; k < n; k++) place[k] = c[place[k]]++;
-    for (u32 at = 0; at < l->s->n; at++) {
-      size_t e = hlo_dtype_storage(l->s->type[at]);
-      scatter(l->out[at], place, l->in[at] + (size_t)lo * e, n, e);
+    for (u32 o = 0; o < l->s->n; o++) {
+      size_t e = hlo_dtype_storage(l->s->type[o]);
+      scatter(l->out[o], place, l->in[o] + (size_t)(at - n) * e, n, e);
     }
   }
 }
@@ -536,6 +515,42 @@ static bool sort_divided(line *l) {
   return !d.failed;
 }
 
+// ---- whole lines --------------------------------------------------------------------------------
+
+// Whether a plain comparison of floats puts no element of a whole line before another: of NaNs and
+// equal numbers. Where there are other numbers too it is no order, and NaNs may as well be last, as
+// their key is.
+static bool all_equal(const line *l) {
+  const sorter *s = l->s;
+  if (s->nkeys != 1 || !s->key[0].partial) return false;
+  u32 operand = s->key[0].operand;
+  hlo_dtype t = s->type[operand];
+  double one = NAN;
+  for (i64 k = 0; k < l->len; k++) {
+    size_t at = (size_t)(k * s->inner) * hlo_dtype_storage(t);
+    double x = hlo_elem_to_f64(t, l->in[operand] + at);
+    if (isnan(x) || x == one) continue;
+    if (!isnan(one)) return false;
+    one = x;
+  }
+  return true;
+}
+
+static void keep_order(const line *l) {
+  const sorter *s = l->s;
+  for (u32 o = 0; o < s->n; o++) {
+    size_t e = hlo_dtype_storage(s->type[o]), step = e * (size_t)s->inner;
+    for (i64 k = 0; k < l->wanted && l->in[o] != l->out[o]; k++)
+      memcpy(l->out[o] + (size_t)k * step, l->in[o] + (size_t)k * step, e);
+  }
+}
+
+// False: there is no memory.
+static bool sort_whole(line *l, char *space) {
+  if (all_equal(l)) return keep_order(l), true;
+  return is_divided(l->s) ? sort_divided(l) : sort_in(l, space);
+}
+
 // ---- the kernel ---------------------------------------------------------------------------------
 
 typedef struct sort_job {
@@ -567,7 +582,7 @@ static void sort_chunk(void *ctx, i64 chunk, u32 thread) {
   line l = {.count = count, .parts = 1};
   for (i64 n = chunk * j->per, end = HS_MIN(n + j->per, s->lines); n < end && ok; n++) {
     place_line(s, j->bufs, n, &l);
-    ok = sort_in(&l, memory);
+    ok = sort_whole(&l, memory);
   }
   if (!ok) __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
   hs_free(memory);
@@ -583,7 +598,7 @@ static hs_status run_sort(void *state, void *const *bufs, void *scratch) {
     j.failed = !l.count;
     for (i64 n = 0; n < s->lines && !j.failed; n++) {
       place_line(s, bufs, n, &l);
-      j.failed = !(is_divided(s) ? sort_divided(&l) : sort_in(&l, scratch));
+      j.failed = !sort_whole(&l, scratch);
     }
     hs_free(l.count);
   } else cpu_par_for(sort_chunk, &j, (s->lines + j.per - 1) / j.per);
