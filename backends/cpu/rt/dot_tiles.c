@@ -44,8 +44,7 @@ struct dot_tiles {
   i64 M, N, K;            // as the kernel sees them: N and K are doubled where complex
   i64 height, width;      // rows of a panel of A, columns of one of B
   i64 rows, cols, depth;  // of a block of the whole product
-  i64 batches;            // of a chunk; 0: the threads share one product
-  bool apart;             // a chunk is a block of a product: a strip
+  i64 group;              // blocks of a chunk; 0: the threads share each block
   size_t unit, at_b, at_edge, at_c, bytes;  // memory of the thread
 };
 
@@ -263,7 +262,7 @@ static void pack_chunk(void *ctx, i64 chunk, u32 thread) {
 
 // The chunks of one product: shared, or all here where a thread computes whole ones.
 static void share(const dot_tiles *t, cpu_par_fn *fn, void *ctx, i64 chunks) {
-  if (!t->batches) cpu_par_for(fn, ctx, chunks);
+  if (!t->group) cpu_par_for(fn, ctx, chunks);
   else
     for (i64 k = 0; k < chunks; k++) fn(ctx, k, 0);
 }
@@ -383,12 +382,16 @@ void cpu_dot_tiles_fill(const dot *d, const void *a, const void *b) {
     }
 }
 
-// The block of the batch-th product that begins at row m and column n, in the given memory.
-static void compute_block(const dot *d, const char *a, const char *b, char *c, i64 batch, i64 m,
-                          i64 n, char *mine) {
+// Of a product.
+static i64 blocks_of(const dot_tiles *t) { return panels(t->M, t->rows) * panels(t->N, t->cols); }
+
+// One block of all products, in the given memory.
+static void compute_block(const dot *d, const char *a, const char *b, char *c, i64 number,
+                          char *mine) {
   const dot_tiles *t = d->tiles;
   const size_t ec = hlo_dtype_storage(t->tc);
-  const i64 two = t->complex ? 2 : 1;
+  const i64 two = t->complex ? 2 : 1, batch = number / blocks_of(t), at = number % blocks_of(t),
+            m = at / panels(t->N, t->cols) * t->rows, n = at % panels(t->N, t->cols) * t->cols;
   i64 ba, bb, bc, rows = HS_MIN(t->rows, t->M - m), cols = HS_MIN(t->cols, t->N - n);
   cpu_dot_batch(d, batch, &ba, &bb, &bc);
   char *to = c + (size_t)(bc + m * d->c.r + n / two * d->c.c) * ec,
@@ -408,11 +411,9 @@ static void compute_block(const dot *d, const char *a, const char *b, char *c, i
   if (!t->direct_c) share(t, store_chunk, &x, rows);
 }
 
-// The batch-th product.
-static void product(const dot *d, const char *a, const char *b, char *c, i64 batch, char *mine) {
-  const dot_tiles *t = d->tiles;
-  for (i64 m = 0; m < t->M; m += t->rows)
-    for (i64 n = 0; n < t->N; n += t->cols) compute_block(d, a, b, c, batch, m, n, mine);
+static void compute_blocks(const dot *d, const char *a, const char *b, char *c, i64 from, i64 to,
+                           char *mine) {
+  for (i64 k = from; k < to; k++) compute_block(d, a, b, c, k, mine);
 }
 
 // ---- all of them --------------------------------------------------------------------------------
@@ -430,26 +431,19 @@ static void products_chunk(void *ctx, i64 chunk, u32 thread) {
   const dot_tiles *t = x->d->tiles;
   char *mine = cpu_par_memory(t->bytes);
   if (!mine) return __atomic_store_n(&x->failed, true, __ATOMIC_RELAXED);
-  if (t->apart) {
-    i64 across = panels(t->N, t->cols), strips = panels(t->M, t->rows) * across;
-    i64 strip = chunk % strips;
-    return compute_block(x->d, x->a, x->b, x->c, chunk / strips, strip / across * t->rows,
-                         strip % across * t->cols, mine);
-  }
-  for (i64 k = chunk * t->batches, end = HS_MIN(k + t->batches, x->d->B); k < end; k++)
-    product(x->d, x->a, x->b, x->c, k, mine);
+  compute_blocks(x->d, x->a, x->b, x->c, chunk * t->group,
+                 HS_MIN((chunk + 1) * t->group, x->d->B * blocks_of(t)), mine);
 }
 
 hs_status cpu_dot_tiles_run(const dot *d, const void *a, const void *b, void *c) {
   const dot_tiles *t = d->tiles;
   products x = {.d = d, .a = a, .b = b, .c = c};
-  if (t->apart)
-    cpu_par_for(products_chunk, &x, d->B * panels(t->M, t->rows) * panels(t->N, t->cols));
-  else if (t->batches) cpu_par_for(products_chunk, &x, panels(d->B, t->batches));
+  const i64 blocks = d->B * blocks_of(t);
+  if (t->group) cpu_par_for(products_chunk, &x, panels(blocks, t->group));
   else {
     char *mine = cpu_par_memory(t->bytes);
     x.failed = !mine;
-    for (i64 k = 0; k < d->B && mine; k++) product(d, a, b, c, k, mine);
+    if (mine) compute_blocks(d, a, b, c, 0, blocks, mine);
   }
   return x.failed ? hs_fail(HS_E_NO_MEMORY, "no memory for tiles of %zu bytes", t->bytes) : HS_GOOD;
 }
@@ -457,7 +451,7 @@ hs_status cpu_dot_tiles_run(const dot *d, const void *a, const void *b, void *c)
 size_t cpu_dot_tiles_bytes(const dot *d) { return d->tiles->bytes; }
 
 void cpu_dot_tiles_product(const dot *d, const void *a, const void *b, void *c, void *memory) {
-  product(d, a, b, c, 0, memory);
+  compute_blocks(d, a, b, c, 0, blocks_of(d->tiles), memory);
 }
 
 // ---- what is cut, and how -----------------------------------------------------------------------
@@ -485,8 +479,7 @@ static void cut_strips(dot_tiles *t, i64 one) {
   while (strips < STRIPS && 2 * strips * STRIP_WORK <= one) strips *= 2;
   if (t->N >= t->M) t->cols = HS_MIN(t->cols, round_up(panels(t->N, strips), t->width));
   else t->rows = HS_MIN(t->rows, round_up(panels(t->M, strips), t->height));
-  t->apart = panels(t->N, t->cols) * panels(t->M, t->rows) > 1;
-  if (t->apart) t->batches = 1;
+  t->group = blocks_of(t) > 1;
 }
 
 bool cpu_dot_tiles_prepare(dot *d) {
@@ -504,17 +497,17 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->depth = HS_MIN(t->K, (i64)(K_BYTES / (t->kernel == DOT_S8 ? 1 : t->unit)));
   i64 one = hs_mul_sat_i64(t->M * t->N, t->K);
   if (d->B >= ENOUGH || hs_mul_sat_i64(one, d->B) < SERIAL_WORK)
-    t->batches = HS_MAX((i64)1, PRODUCT_WORK / one);
+    t->group = HS_MAX((i64)1, PRODUCT_WORK / one) * blocks_of(t);
   else if (one < SHARED_WORK) cut_strips(t, one);
   t->ta = d->pack_a ? cpu_dot_dtype(d->operand_type) : d->ta;
   t->tb = d->pack_b ? cpu_dot_dtype(d->operand_type) : d->tb;
   t->tc = d->pack_c ? cpu_dot_dtype(d->sum_type) : d->tc;
   bool plain = !t->complex && t->kernel != DOT_S8;
   // what is packed once for all runs is worth it for fewer columns
-  const i64 read_for = d->fixed_a ? t->N : HS_MIN(t->N, t->cols);
+  const i64 read_for = d->fixed_a ? t->N : t->cols;
   t->direct_a = plain && cpu_dot_stored_as(t->ta, t->kernel) && read_for <= 2 * t->width;
-  t->direct_b = plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 &&
-                HS_MIN(t->M, t->rows) <= 4 * t->micro->rows;
+  t->direct_b =
+      plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 && t->rows <= 4 * t->micro->rows;
   d->panels_a = d->fixed_a && !t->direct_a && t->N <= KEPT;
   d->panels_b = d->fixed_b && t->M <= KEPT;
   t->direct_b &= !d->panels_b;
