@@ -108,7 +108,7 @@ static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
   u32 at = 0;
   for (u32 d = 0; d < index.n; d++) {
     if (!hlo_shape_is_tuple(s) || index.v[d] < 0 || index.v[d] >= (i64)s->nelems) return NONE;
-    for (i64 k = 0; k < index.v[d]; k++) at += hlo_shape_leaves(s->elems[k]);
+    at += hlo_shape_leaf_offset(s, index.v[d]);
     s = s->elems[index.v[d]];
   }
   return hlo_shape_is_tuple(s) ? NONE : at;

@@ -107,12 +107,6 @@ bool cpu_instr_is_alias(const hlo_instr *i) {
   }
 }
 
-u32 cpu_leaf_offset(const hlo_shape *tuple, i64 index) {
-  u32 n = 0;
-  for (i64 k = 0; k < index; k++) n += hlo_shape_leaves(tuple->elems[k]);
-  return n;
-}
-
 // ---- layouts of data that is only renamed -------------------------------------------------------
 //
 // The leaves of an instruction have the layouts of its own shape. Before layout assignment a module
@@ -217,7 +211,8 @@ void cpu_alias_leaves(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *ou
   const hlo_shape *laid = l->laid[o->id] ? l->laid[o->id] : o->shape;
   bool element = i->opcode == HLO_GET_TUPLE_ELEMENT;
   i64 index = element ? hlo_attr_int(i, HLO_ATTR_INDEX, 0) : 0;
-  memcpy(out, l->leaves[o->id] + (element ? cpu_leaf_offset(o->shape, index) : 0), n * sizeof *out);
+  memcpy(out, l->leaves[o->id] + (element ? hlo_shape_leaf_offset(o->shape, index) : 0),
+         n * sizeof *out);
   if (i->opcode == HLO_BITCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY ||
       i->opcode == HLO_TRANSPOSE)
     return;
@@ -242,7 +237,7 @@ bool cpu_traces_to_parameter(const hlo_instr *i, u32 leaf, u32 *pleaf) {
       continue;
     }
     if (i->opcode == HLO_GET_TUPLE_ELEMENT)
-      leaf += cpu_leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+      leaf += hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
     i = hlo_operand(i, 0);
   }
 }

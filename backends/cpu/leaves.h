@@ -34,8 +34,6 @@ i32 cpu_new_pos(cpu_lowering *);  // the number of the next step
 void cpu_constant_leaves(cpu_lowering *, const hlo_shape *, const hlo_literal *, u32 **out);
 // Which of a step's operand leaves, of the first 32, are constants: bit k, leaf k.
 u32 cpu_constants_of(const cpu_lowering *, const cpu_step *);
-// Where element `index` of a tuple begins among its leaves.
-u32 cpu_leaf_offset(const hlo_shape *tuple, i64 index);
 // Brings leaves laid out as those of `from` into the layouts of `to`, with copies in block b where
 // they differ.
 void cpu_adapt_leaves(cpu_lowering *, const hlo_instr *, cpu_block *b, u32 *vals,

@@ -380,7 +380,7 @@ static void lower_half(cpu_lowering *l, const hlo_instr *i, cpu_block *b, u32 *o
     contexts(l, i->shape, 2 * m, out);
     return;
   }
-  u32 element = i->opcode == HLO_ASYNC_DONE, first = element ? cpu_leaf_offset(s, 1) : 0;
+  u32 element = i->opcode == HLO_ASYNC_DONE, first = element ? hlo_shape_leaf_offset(s, 1) : 0;
   memcpy(out, from + first, n * sizeof *out);
   if (i->opcode != HLO_ASYNC_UPDATE) s = s->elems[element];
   cpu_adapt_leaves(l, i, b, out, s, i->shape);
@@ -524,7 +524,7 @@ static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
   u32 at = 0;
   for (u32 k = 0; k < index.n; k++) {
     if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= s->nelems) return CPU_NONE;
-    at += cpu_leaf_offset(s, index.v[k]);
+    at += hlo_shape_leaf_offset(s, index.v[k]);
     s = s->elems[index.v[k]];
   }
   return hlo_shape_is_tuple(s) ? CPU_NONE : at;

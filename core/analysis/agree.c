@@ -58,8 +58,7 @@ static bool step_back(const hlo_instr **at, u32 *leaf, const frame **f, i32 *to,
     }
     return false;
   case HLO_GET_TUPLE_ELEMENT:
-    for (i64 k = 0; k < hlo_attr_int(i, HLO_ATTR_INDEX, 0); k++)
-      *leaf += hlo_shape_leaves(hlo_operand(i, 0)->shape->elems[k]);
+    *leaf += hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
     break;
   case HLO_CALL: {
     frame *in = HS_NEW(a, frame);

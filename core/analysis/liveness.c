@@ -45,14 +45,6 @@ static u32 *leaves_of(const plan *p, const hlo_instr *i) {
 
 static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
 
-static u32 leaf_offset(const hlo_shape *tuple, i64 index) {
-  if (tuple->depth == 1 && tuple->leaves == tuple->nelems)
-    return (u32)HS_MAX(HS_MIN(index, (i64)tuple->nelems), 0);
-  u32 at = 0;
-  for (i64 k = 0; k < index && k < (i64)tuple->nelems; k++) at += hlo_shape_leaves(tuple->elems[k]);
-  return at;
-}
-
 static u32 fresh(plan *p, i64 bytes, u32 position) {
   buffer b = {bytes, position, false};
   hs_vec_push(&p->buffers, b);
@@ -146,7 +138,7 @@ static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
     return true;
   }
   if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
-    u32 at = leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+    u32 at = hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
     for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[at + l];
     return true;
   }

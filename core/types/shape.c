@@ -30,10 +30,22 @@ bool hlo_layout_is_default(const hlo_layout *l) {
 
 bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descending(s->layout); }
 
+// Every element of the tuple is a leaf: none is a tuple, an empty one neither.
+static bool is_flat(const hlo_shape *tuple) {
+  return tuple->depth == 1 && tuple->leaves == tuple->nelems;
+}
+
+u32 hlo_shape_leaf_offset(const hlo_shape *tuple, i64 element) {
+  i64 before = HS_MAX(HS_MIN(element, (i64)tuple->nelems), 0);
+  if (is_flat(tuple)) return (u32)before;
+  u32 at = 0;
+  for (i64 k = 0; k < before; k++) at += hlo_shape_leaves(tuple->elems[k]);
+  return at;
+}
+
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k) {
   while (hlo_shape_is_tuple(s)) {
-    if (s->leaves == s->nelems && s->depth == 1)  // no empty tuples
-      return k < s->nelems ? s->elems[k] : NULL;
+    if (is_flat(s)) return k < s->nelems ? s->elems[k] : NULL;
     u32 j = 0;
     for (; j < s->nelems; j++) {
       u32 n = hlo_shape_leaves(s->elems[j]);

@@ -115,6 +115,8 @@ static inline u32 hlo_shape_leaves(const hlo_shape *s) {
 }
 // Leaf number k in order; NULL when there are not so many.
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k);
+// The number of the first leaf of a tuple's element; of one beyond its ends: where that would be.
+u32 hlo_shape_leaf_offset(const hlo_shape *tuple, i64 element);
 // Checks rank and bytes against the limits before anything is allocated from them: E_LIMIT for more
 // than HLO_MAX_RANK dimensions or 2^63 bytes, E_SHAPE for a negative size.
 hs_status hlo_shape_check_limits(hlo_dtype, u32 rank, const i64 *dims);

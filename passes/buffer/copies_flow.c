@@ -10,16 +10,11 @@
 #include "core/ir/async.h"
 
 // ---- positions of shapes ------------------------------------------------------------------------
-static u32 element_at(const hlo_shape *s, u32 k) {
-  u32 n = 0;
-  for (u32 j = 0; j < k; j++) n += hlo_shape_leaves(s->elems[j]);
-  return n;
-}
 static const hlo_shape *under(const hlo_shape *s, hlo_ints index, u32 *at) {
   *at = 0;
   for (u32 k = 0; k < index.n; k++) {
     if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= (i64)s->nelems) return NULL;
-    *at += element_at(s, (u32)index.v[k]);
+    *at += hlo_shape_leaf_offset(s, (u32)index.v[k]);
     s = s->elems[index.v[k]];
   }
   return s;
@@ -29,7 +24,7 @@ u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
   return under(s, index, &at) ? at : CP_NONE;
 }
 u32 cp_element_leaf(const hlo_instr *i) {
-  return element_at(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+  return hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
 }
 bool cp_copyable(const hlo_shape *s) { return hlo_shape_is_array(s); }
 
@@ -117,7 +112,8 @@ static void in_place(const hlo_instr *i, u32 depth, cp_pairs *out) {
     break;
   case HLO_COLLECTIVE_PERMUTE_START:
     if (i->noperands == 4)
-      pair(out, 1, 0, element_at(i->shape, 1), hlo_shape_leaves(hlo_operand(i, 1)->shape));
+      pair(out, 1, 0, hlo_shape_leaf_offset(i->shape, 1),
+           hlo_shape_leaves(hlo_operand(i, 1)->shape));
     break;
   case HLO_CUSTOM_CALL: pairs_of_attribute(i, out); break;
   case HLO_FUSION:
@@ -135,7 +131,7 @@ static void in_place(const hlo_instr *i, u32 depth, cp_pairs *out) {
     if (!w || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) break;
     cp_pairs inner = {0};
     in_place(w->root, depth, &inner);
-    u32 outs = element_at(i->shape, 1), nouts = hlo_shape_leaves(i->shape->elems[1]);
+    u32 outs = hlo_shape_leaf_offset(i->shape, 1), nouts = hlo_shape_leaves(i->shape->elems[1]);
     for (u32 k = 0; k < inner.n; k++) {
       const hlo_instr *p = hlo_operand(w->root, inner.v[k].operand);
       if (p->opcode != HLO_PARAMETER) continue;
@@ -258,13 +254,13 @@ static void propagate_async(cp_flow *f, const hlo_instr *i) {
   if (i->opcode == HLO_ASYNC_DONE) {
     const hlo_instr *x = hlo_operand(i, 0);
     if (x->shape->nelems >= 2 && hlo_shape_leaves(x->shape->elems[1]) == n)
-      copy_values(f, out, position(f, x) + element_at(x->shape, 1), n);
+      copy_values(f, out, position(f, x) + hlo_shape_leaf_offset(x->shape, 1), n);
     return;
   }
   if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems < 2) return;
   const hlo_instr *x = i->opcode == HLO_ASYNC_UPDATE ? hlo_operand(i, 0) : NULL;
   u32 known = x ? hlo_shape_leaves(x->shape->elems[0]) : 0, at = out + known,
-      outs = element_at(i->shape, 1), nouts = hlo_shape_leaves(i->shape->elems[1]);
+      outs = hlo_shape_leaf_offset(i->shape, 1), nouts = hlo_shape_leaves(i->shape->elems[1]);
   if (x) copy_values(f, out, position(f, x), known);
   for (u32 k = x != NULL; k < i->noperands; k++) {
     u32 more = hlo_shape_leaves(hlo_operand(i, k)->shape);
@@ -272,7 +268,7 @@ static void propagate_async(cp_flow *f, const hlo_instr *i) {
       copy_values(f, at, position(f, hlo_operand(i, k)), more), at += more;
   }
   if (x && hlo_shape_leaves(x->shape->elems[1]) == nouts && i->noperands == 1) {
-    copy_values(f, out + outs, position(f, x) + element_at(x->shape, 1), nouts);
+    copy_values(f, out + outs, position(f, x) + hlo_shape_leaf_offset(x->shape, 1), nouts);
   } else if (w && position(f, w->root) != CP_NONE) {
     f->caller[w->id] = (hlo_instr *)i;
     bind(f, w, x ? x->shape->elems[0]->nelems : 0, i, x != NULL);
@@ -286,7 +282,7 @@ static void propagate_async(cp_flow *f, const hlo_instr *i) {
 static void forward(cp_flow *f, const hlo_instr *i, u32 to, u32 element, u32 n) {
   const hlo_instr *x = hlo_operand(i, 0);
   define_values(f, position(f, i), hlo_shape_leaves(i->shape));
-  u32 from = hlo_shape_is_tuple(x->shape) ? element_at(x->shape, element) : 0;
+  u32 from = hlo_shape_is_tuple(x->shape) ? hlo_shape_leaf_offset(x->shape, element) : 0;
   if (to + n <= hlo_shape_leaves(i->shape) && from + n <= hlo_shape_leaves(x->shape))
     copy_values(f, position(f, i) + to, position(f, x) + from, n);
 }

@@ -39,7 +39,7 @@ static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
   for (u32 d = 0; d < index.n; d++) {
     if (!hlo_shape_is_tuple(s) || index.v[d] < 0 || index.v[d] >= (i64)s->nelems)
       return DONATION_NONE;
-    for (i64 k = 0; k < index.v[d]; k++) at += hlo_shape_leaves(s->elems[k]);
+    at += hlo_shape_leaf_offset(s, index.v[d]);
     s = s->elems[index.v[d]];
   }
   return hlo_shape_is_tuple(s) ? DONATION_NONE : at;
@@ -77,10 +77,9 @@ static const hlo_instr *maker(const hlo_instr *i, u32 *leaf) {
       while (*leaf >= (m = hlo_shape_leaves(hlo_operand(i, k)->shape))) *leaf -= m, k++;
       i = hlo_operand(i, k);
     } else if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
-      const hlo_shape *t = hlo_operand(i, 0)->shape;
       i64 index = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
-      for (i64 k = 0; k < index; k++) *leaf += hlo_shape_leaves(t->elems[k]);
       i = hlo_operand(i, 0);
+      *leaf += hlo_shape_leaf_offset(i->shape, index);
     } else if (i->opcode == HLO_BITCAST || i->opcode == HLO_OPT_BARRIER) {
       i = hlo_operand(i, 0);
     } else return i;

@@ -72,9 +72,7 @@ static void resize_leaves(resizer *r, hlo_instr *i) {
 
 static void resize_element(resizer *r, hlo_instr *i) {
   const hlo_instr *t = hlo_operand(i, 0);
-  i64 index = hlo_attr_int(i, HLO_ATTR_INDEX, 0);
-  u32 at = 0;
-  for (i64 k = 0; k < index; k++) at += hlo_shape_leaves(t->shape->elems[k]);
+  u32 at = hlo_shape_leaf_offset(t->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
   for (u32 l = 0, n = hlo_shape_leaves(i->shape); l < n; l++) tie_leaves(r, t, at + l, i, l);
 }
 

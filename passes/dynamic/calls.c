@@ -133,7 +133,7 @@ static void grow(dyn *d, hlo_instr *x, const dyn_dims *dims) {
   // the rules of elements look at the type that view has: it says what has sizes
   for (u32 k = 0; view && is_tuple && k < n; k++) {
     hlo_instr *e = hlo_operand(view, k);
-    for (u32 j = 0, at = dyn_leaf_of(was, k); j < hlo_shape_leaves(e->shape); j++)
+    for (u32 j = 0, at = hlo_shape_leaf_offset(was, k); j < hlo_shape_leaves(e->shape); j++)
       for (u32 t = 0; t < hlo_shape_leaf(e->shape, j)->rank; t++)
         dyn_set_size(d, e, j, t, dyn_size(d, x, at + j, t));
   }

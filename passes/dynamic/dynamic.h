@@ -55,8 +55,6 @@ void dyn_give(dyn *, const hlo_instr *i, hlo_instr *now, u32 leaf, u32 dim, hlo_
 // All sizes of one leaf for another of the same rank.
 void dyn_give_leaf(dyn *, const hlo_instr *i, hlo_instr *now, u32 leaf, const hlo_instr *from,
                    u32 from_leaf);
-// Index among the leaves at which element k of a tuple begins.
-u32 dyn_leaf_of(const hlo_shape *tuple, i64 k);
 const hlo_shape *dyn_static(hlo_ctx *, const hlo_shape *);
 void dyn_free(dyn *);
 // What keeps its dynamic shape, at the edges.

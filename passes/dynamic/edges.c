@@ -41,7 +41,8 @@ static hlo_instr *opened(dyn *d, hlo_instr *x) {
     }
     hlo_instr *t = hlo_add_tuple(x->parent, s->nelems, e);
     for (u32 k = 0; k < s->nelems; k++)
-      for (u32 j = 0, at = dyn_leaf_of(s, k), n = hlo_shape_leaves(s->elems[k]); j < n; j++)
+      for (u32 j = 0, at = hlo_shape_leaf_offset(s, k), n = hlo_shape_leaves(s->elems[k]); j < n;
+           j++)
         dyn_give_leaf(d, x, t, at + j, e[k], j);
     return t;
   }
@@ -92,7 +93,7 @@ static hlo_instr *closed(dyn *d, hlo_instr *x, const hlo_shape *s, hlo_instr *of
   if (hlo_shape_is_tuple(s)) {
     hlo_instr **e = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, s->nelems + 1);
     for (u32 k = 0; k < s->nelems; k++)
-      e[k] = closed(d, pass_element(x, k), s->elems[k], of, leaf + dyn_leaf_of(s, k));
+      e[k] = closed(d, pass_element(x, k), s->elems[k], of, leaf + hlo_shape_leaf_offset(s, k));
     hlo_instr *t = hlo_add_tuple(x->parent, s->nelems, e);
     dyn_keep(d, t);
     return t;
@@ -154,7 +155,7 @@ static const hlo_shape *sized_shape(const dyn *d, const hlo_instr *x, const hlo_
   if (hlo_shape_is_tuple(s)) {
     const hlo_shape **e = HS_NEW_ARRAY(d->c->scratch, const hlo_shape *, s->nelems + 1);
     for (u32 k = 0; k < s->nelems; k++)
-      e[k] = sized_shape(d, x, s->elems[k], leaf + dyn_leaf_of(s, k));
+      e[k] = sized_shape(d, x, s->elems[k], leaf + hlo_shape_leaf_offset(s, k));
     return hlo_shape_tuple(ctx, s->nelems, e);
   }
   bool dynamic[HLO_MAX_RANK] = {false}, any = false;

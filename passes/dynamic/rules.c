@@ -94,7 +94,7 @@ static bool first_operand(dyn *d, hlo_instr *i) {
 
 static bool tuple(dyn *d, hlo_instr *i) {
   for (u32 k = 0; k < i->noperands; k++) {
-    u32 at = dyn_leaf_of(i->shape, k), n = hlo_shape_leaves(hlo_operand(i, k)->shape);
+    u32 at = hlo_shape_leaf_offset(i->shape, k), n = hlo_shape_leaves(hlo_operand(i, k)->shape);
     for (u32 j = 0; j < n; j++) dyn_give_leaf(d, i, i, at + j, hlo_operand(i, k), j);
   }
   return true;
@@ -102,7 +102,7 @@ static bool tuple(dyn *d, hlo_instr *i) {
 
 static bool element(dyn *d, hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0);
-  u32 at = dyn_leaf_of(x->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+  u32 at = hlo_shape_leaf_offset(x->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
   for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) dyn_give_leaf(d, i, i, k, x, at + k);
   return true;
 }

@@ -80,12 +80,6 @@ void dyn_give_leaf(dyn *d, const hlo_instr *i, hlo_instr *now, u32 leaf, const h
     dyn_give(d, i, now, leaf, k, dyn_size(d, from, from_leaf, k));
 }
 
-u32 dyn_leaf_of(const hlo_shape *tuple, i64 k) {
-  u32 at = 0;
-  for (i64 j = 0; j < k; j++) at += hlo_shape_leaves(tuple->elems[j]);
-  return at;
-}
-
 const hlo_shape *dyn_static(hlo_ctx *ctx, const hlo_shape *s) {
   if (!hlo_shape_is_dynamic(s)) return s;
   if (!hlo_shape_is_tuple(s))

@@ -17,12 +17,6 @@
 enum { CHANGES_MOST = 2, PUSHED_MOST = 64 };
 
 // ---- arrays -------------------------------------------------------------------------------------
-static u32 leaves_before(const hlo_shape *s, u32 element) {
-  u32 n = 0;
-  for (u32 k = 0; k < element; k++) n += hlo_shape_leaves(s->elems[k]);
-  return n;
-}
-
 const hlo_shape *la_content(const hlo_shape *leaf) {
   return leaf->dtype == HLO_BUFFER ? leaf->elems[0] : leaf;
 }
@@ -48,7 +42,7 @@ const hlo_shape *la_in_order(hlo_ctx *ctx, const hlo_shape *s, const hlo_layout 
 // The leaf at an index of a shape, of which the first position is read: aliases of custom calls lie
 // no deeper.
 static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
-  return index.n && hlo_shape_is_tuple(s) ? leaves_before(s, (u32)index.v[0]) : 0;
+  return index.n && hlo_shape_is_tuple(s) ? hlo_shape_leaf_offset(s, index.v[0]) : 0;
 }
 
 bool la_forwards(const hlo_instr *i, u32 inner, u32 *operand, u32 *leaf) {
@@ -92,7 +86,7 @@ u32 la_maker(const la_comp *c, hlo_instr *i, u32 inner) {
       while (inner >= (n = hlo_shape_leaves(hlo_operand(i, k)->shape))) inner -= n, k++;
       i = hlo_operand(i, k);
     } else if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
-      inner += leaves_before(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+      inner += hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
       i = hlo_operand(i, 0);
     } else if (is_barrier(i)) {
       i = hlo_operand(i, 0);
@@ -449,7 +443,7 @@ static void to_uses(la_solver *s, hlo_instr *i, u32 inner, const hlo_layout *l, 
       for (u32 k = 0; k < hlo_slot(u); k++) before += hlo_shape_leaves(hlo_operand(user, k)->shape);
       to_uses(s, user, before + inner, l, priority);
     } else if (user->opcode == HLO_GET_TUPLE_ELEMENT) {
-      u32 from = leaves_before(i->shape, (u32)hlo_attr_int(user, HLO_ATTR_INDEX, 0));
+      u32 from = hlo_shape_leaf_offset(i->shape, hlo_attr_int(user, HLO_ATTR_INDEX, 0));
       if (inner >= from && inner < from + hlo_shape_leaves(user->shape))
         to_uses(s, user, inner - from, l, priority);
     } else if (is_barrier(user)) {
@@ -471,7 +465,7 @@ static void to_next_turn(la_solver *s, const la_array *a) {
         hlo_slot(u) < c->params[0]->shape->nelems)
       la_set_array(s,
                    s->at->base[c->params[0]->id - s->at->lo] +
-                       leaves_before(c->params[0]->shape, hlo_slot(u)) + a->inner,
+                       hlo_shape_leaf_offset(c->params[0]->shape, hlo_slot(u)) + a->inner,
                    a->layout, false, true, s->round);
 }
 

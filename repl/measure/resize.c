@@ -39,7 +39,7 @@ hs_status resize_parse(repl_cmd *c, const char *text, size_t n, resize_target *o
     i64 at = strtol(p, &end, 10);
     if (end == p || at < 0 || !hlo_shape_is_tuple(s) || at >= (i64)s->nelems)
       return hs_fail(HS_E_NO_OBJECT, "%s has no element {%s", out->param->name, brace);
-    for (i64 j = 0; j < at; j++) out->leaf += hlo_shape_leaves(s->elems[j]);
+    out->leaf += hlo_shape_leaf_offset(s, at);
     s = s->elems[at];
   }
   if (!hlo_shape_is_array(s) || out->dim >= s->rank)

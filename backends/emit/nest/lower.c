@@ -219,8 +219,7 @@ static nest_val lower_uncached(lowering *l, lower_frame *f, const hlo_instr *i, 
     }
     return lower_refuse(l, i, NULL);
   case HLO_GET_TUPLE_ELEMENT:
-    for (i64 k = 0; k < hlo_attr_int(i, HLO_ATTR_INDEX, 0); k++)
-      leaf += hlo_shape_leaves(op->shape->elems[k]);
+    leaf += hlo_shape_leaf_offset(op->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
     return lower_value(l, f, op, leaf, rank, idx, guard);
   case HLO_BROADCAST: {
     hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
