@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "profiler/noise.h"
+
 static int ascending(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -288,9 +290,8 @@ static prof_between between_at(const prof_history *h, u32 level) {
 }
 
 prof_between prof_between_of(const prof_history *h, u32 level) {
-  enum { LOUDEST = 2 };
   prof_between b = between_at(h, level);
-  while (b.pairs < PROF_PAIRS && level < LOUDEST) b = between_at(h, ++level);
+  while (b.pairs < PROF_PAIRS && level < PROF_OTHER_WORK) b = between_at(h, ++level);
   return b;
 }
 

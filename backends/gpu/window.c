@@ -238,32 +238,19 @@ static hs_status make(const dnn_api *api, int kind, u32 n, const attribute *a, d
 // The call's next descriptor, which it frees.
 static dnn_desc **next_of(window_call *c) { return &c->desc[c->ndescs++]; }
 
-// Tensors that lie in memory have the number of their operand's part, and y the next one.
-static hs_status make_tensor(window_call *c, const tensor *t, i64 id, dnn_desc **out) {
+// Tensors that lie in memory have the number of their operand's part, and y the next one; virtual
+// ones, of the computing type, are between two operations.
+static hs_status make_tensor(window_call *c, const tensor *t, i64 id, bool is_virtual,
+                             dnn_desc **out) {
   i64 alignment = ALIGNMENT, rank = 2 + c->w.spatial;
-  const attribute a[] = {{DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, &c->w.type},
+  const attribute a[] = {{DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, is_virtual ? &c->w.compute : &c->w.type},
                          {DNN_TENSOR_DIMS, DNN_OF_I64, rank, t->dims},
                          {DNN_TENSOR_STRIDES, DNN_OF_I64, rank, t->strides},
-                         {DNN_TENSOR_ID, DNN_OF_I64, 1, &id},
-                         {DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1, &alignment}};
-  dnn_desc **d = next_of(c);
-  hs_status s = MAKE(&c->dnn->api, DNN_TENSOR, a, d);
-  *out = *d;
-  return s;
-}
-
-// As y, of the computing type, between two operations.
-static hs_status make_virtual(window_call *c, i64 id, dnn_desc **out) {
-  i64 alignment = ALIGNMENT, rank = 2 + c->w.spatial;
-  const bool is_virtual = true;
-  const attribute a[] = {{DNN_TENSOR_TYPE, DNN_OF_TYPE, 1, &c->w.compute},
-                         {DNN_TENSOR_DIMS, DNN_OF_I64, rank, c->w.y.dims},
-                         {DNN_TENSOR_STRIDES, DNN_OF_I64, rank, c->w.y.strides},
                          {DNN_TENSOR_ID, DNN_OF_I64, 1, &id},
                          {DNN_TENSOR_ALIGNMENT, DNN_OF_I64, 1, &alignment},
                          {DNN_TENSOR_VIRTUAL, DNN_OF_BOOL, 1, &is_virtual}};
   dnn_desc **d = next_of(c);
-  hs_status s = MAKE(&c->dnn->api, DNN_TENSOR, a, d);
+  hs_status s = make(&c->dnn->api, DNN_TENSOR, (u32)HS_COUNT(a) - !is_virtual, a, d);
   *out = *d;
   return s;
 }
@@ -327,7 +314,7 @@ static hs_status make_step(window_call *c, const step *s, dnn_desc *x, dnn_desc 
                            dnn_desc **out) {
   const tensor t = s->with == PART_BIAS ? bias_of(&c->w) : c->w.side;
   dnn_desc *b = NULL;
-  if (s->with != PARTS) HS_TRY(make_tensor(c, &t, (i64)s->with + 1, &b));
+  if (s->with != PARTS) HS_TRY(make_tensor(c, &t, (i64)s->with + 1, false, &b));
   const attribute p[] = {{DNN_POINTWISE_MODE, DNN_OF_POINTWISE, 1, &s->mode},
                          {DNN_POINTWISE_TYPE, DNN_OF_TYPE, 1, &c->w.compute}};
   dnn_desc **pointwise = next_of(c), **d = next_of(c);
@@ -347,15 +334,15 @@ static hs_status describe(window_call *c) {
   dnn_desc *x, *w, *y, *from, *ops[1 + MOST_STEPS];
   step steps[MOST_STEPS];
   u32 n = steps_behind(&c->w, steps);
-  HS_TRY(make_tensor(c, &c->w.x, PART_X + 1, &x));
-  HS_TRY(make_tensor(c, &c->w.w, PART_W + 1, &w));
-  HS_TRY(make_tensor(c, &c->w.y, ID_Y, &y));
+  HS_TRY(make_tensor(c, &c->w.x, PART_X + 1, false, &x));
+  HS_TRY(make_tensor(c, &c->w.w, PART_W + 1, false, &w));
+  HS_TRY(make_tensor(c, &c->w.y, ID_Y, false, &y));
   from = y;
-  if (n) HS_TRY(make_virtual(c, ID_VIRTUAL, &from));
+  if (n) HS_TRY(make_tensor(c, &c->w.y, ID_VIRTUAL, true, &from));
   HS_TRY(make_forward(c, x, w, from, &ops[0]));
   for (u32 k = 0; k < n; k++) {
     dnn_desc *to = y;
-    if (k + 1 < n) HS_TRY(make_virtual(c, ID_VIRTUAL + 1 + k, &to));
+    if (k + 1 < n) HS_TRY(make_tensor(c, &c->w.y, ID_VIRTUAL + 1 + k, true, &to));
     HS_TRY(make_step(c, &steps[k], from, to, &ops[1 + k]));
     from = to;
   }

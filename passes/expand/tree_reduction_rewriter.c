@@ -34,8 +34,7 @@ static bool tree_reduce(pass_ctx *c, hlo_instr *r, i64 size) {
   for (u32 k = 0; k < dims.n; k++) {
     i64 d = dims.v[k], tile = HS_MIN(size, s->dims[d]);
     if (tile == 0) continue;
-    i64 over = s->dims[d] % tile, tiles = s->dims[d] / tile + (over > 0),
-        padding = over ? tile - over : 0;
+    i64 tiles = (s->dims[d] + tile - 1) / tile, padding = tiles * tile - s->dims[d];
     w[d].size = w[d].stride = tile;
     w[d].pad_low = padding / 2;
     w[d].pad_high = padding - w[d].pad_low;

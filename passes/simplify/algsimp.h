@@ -79,7 +79,9 @@ static inline bool alg_same_shape(const alg *a, const hlo_shape *x, const hlo_sh
 // gives in 64 bits, wrapped around where it has to; 0: it is none.
 i64 pass_alg_multiples(const hlo_literal *);
 
-bool pass_alg_widens(hlo_dtype from, hlo_dtype to);  // every value of `from` exists in `to`
+// Whether both operands of a product lose nothing when they become elements of its result: else a
+// product of what is rounded first is another.
+bool pass_alg_widens_operands(const hlo_instr *product);
 
 // Dimension lists.
 static inline hlo_ints alg_dims(const hlo_instr *i) {

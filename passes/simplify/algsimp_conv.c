@@ -191,7 +191,9 @@ ALG_RULE(conv_to_multiply) {
   const hlo_dim_labels *l = labels_of(i);
   const hlo_shape *in = X->shape, *filter = Y->shape, *out = i->shape;
   i64 fg = hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1);
-  if (hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1) != 1 || alg_is_pred(i)) return NULL;
+  if (hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1) != 1 || alg_is_pred(i) ||
+      !pass_alg_widens_operands(i))
+    return NULL;
   if (filter->dims[l->rhs_input_feature] != 1 || in->dims[l->lhs_feature] != fg ||
       out->dims[l->out_feature] != fg)
     return NULL;
@@ -212,9 +214,6 @@ ALG_RULE(conv_to_multiply) {
     if (!batch && filter->dims[kp[k]] != 1) map[n] = k, dims[n++] = filter->dims[kp[k]];
     if (!batch && k != (u32)l->out_feature && filter->dims[kp[k]] != 1) sum[nr++] = k;
   }
-  // a product of what is rounded first would be another
-  if (!pass_alg_widens(in->dtype, out->dtype) || !pass_alg_widens(filter->dtype, out->dtype))
-    return NULL;
   // the sum would be too narrow
   if (nr && alg_is_float(i) && hlo_dtype_bits(out->dtype) < 32) return NULL;
   hlo_instr *x = pass_alg_convert(a, pass_alg_transpose(a, X, ip), out->dtype);

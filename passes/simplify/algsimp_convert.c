@@ -25,7 +25,8 @@ static int least_exponent(hlo_dtype t) {
   return 1 - f->bias - f->mbits;
 }
 
-bool pass_alg_widens(hlo_dtype from, hlo_dtype to) {
+// Every value of `from` exists in `to`.
+static bool widening(hlo_dtype from, hlo_dtype to) {
   if (from == to) return true;
   if (hlo_dtype_is_complex(from) && !hlo_dtype_is_complex(to)) return false;
   if (hlo_dtype_is_complex(from)) from = from == HLO_C64 ? HLO_F32 : HLO_F64;
@@ -46,6 +47,11 @@ bool pass_alg_widens(hlo_dtype from, hlo_dtype to) {
   if (hlo_dtype_is_integer(from)) return bf - hlo_dtype_is_signed(from) <= digits && bf < most;
   return hlo_dtype_is_float(from) && digits >= hlo_dtype_significand(from) &&
          least_exponent(to) <= least_exponent(from) && most >= hlo_dtype_max_exponent(from);
+}
+
+bool pass_alg_widens_operands(const hlo_instr *i) {
+  hlo_dtype t = i->shape->dtype;
+  return widening(X->shape->dtype, t) && widening(hlo_operand(i, 1)->shape->dtype, t);
 }
 
 // convert of a constant, when asked to fold it here, to a type no wider: kernels need not hold both
@@ -74,11 +80,11 @@ ALG_RULE(convert_pair) {
   if (X->opcode != HLO_CONVERT) return NULL;
   hlo_instr *src = hlo_operand(X, 0);
   hlo_dtype s = src->shape->dtype, mid = X->shape->dtype, to = i->shape->dtype;
-  if (!pass_alg_widens(s, mid)) return NULL;
+  if (!widening(s, mid)) return NULL;
   // from integers by way of floats to integers: the way stops at the ends of the range, where the
   // direct conversion wraps around
   bool whole = hlo_dtype_is_integer(s) || s == HLO_PRED;
-  if (whole && !hlo_dtype_is_integer(mid) && hlo_dtype_is_integer(to) && !pass_alg_widens(s, to))
+  if (whole && !hlo_dtype_is_integer(mid) && hlo_dtype_is_integer(to) && !widening(s, to))
     return NULL;
   if (s == to) return src;
   // pred and integers to anything go through one step; a float cast to an integer type must not
@@ -102,7 +108,7 @@ ALG_RULE(convert_around_binary) {
     return NULL;
   if (hlo_operand(l, 0)->shape->dtype != t || hlo_operand(r, 0)->shape->dtype != t) return NULL;
   if (!hlo_dtype_is_integer(t) || !hlo_dtype_is_integer(wide) || hlo_dtype_bits(t) < 8 ||
-      hlo_dtype_is_signed(t) != hlo_dtype_is_signed(wide) || !pass_alg_widens(t, wide))
+      hlo_dtype_is_signed(t) != hlo_dtype_is_signed(wide) || !widening(t, wide))
     return NULL;
   return pass_alg_like(a, op, i->shape, 2, (hlo_instr *[]){hlo_operand(l, 0), hlo_operand(r, 0)});
 }

@@ -133,12 +133,6 @@ static hlo_instr *spread_operand(alg *a, hlo_instr *x, u32 nb, const i64 *batch,
                                        : pass_alg_broadcast(a, t, space, x->shape->rank, sorted);
 }
 
-// Whether the operands lose nothing when they become elements of the result, as in products().
-static bool widens_operands(const hlo_instr *i) {
-  return pass_alg_widens(X->shape->dtype, i->shape->dtype) &&
-         pass_alg_widens(Y->shape->dtype, i->shape->dtype);
-}
-
 // The products that the dot sums, over [batch..., lhs free..., rhs free..., contracting...]
 static hlo_instr *products(alg *a, hlo_instr *i, const alg_dot *d) {
   u32 rank = i->shape->rank, lfree = X->shape->rank - d->nb - d->nc;
@@ -156,7 +150,7 @@ ALG_RULE(dot_multiply) {
   alg_dot d;
   pass_alg_dot_dims(i, &d);
   if (a->layout_sensitive || !a->dot_to_multiply || d.nc || !pass_alg_dot_plain(i) ||
-      alg_is_pred(i) || !widens_operands(i))
+      alg_is_pred(i) || !pass_alg_widens_operands(i))
     return NULL;
   return products(a, i, &d);
 }
@@ -171,7 +165,7 @@ ALG_RULE(dot_reduce) {
   bool vectors = a->vector_dots && X->shape->rank == 1 && Y->shape->rank == 1 &&
                  hlo_dtype_bits(i->shape->dtype) >= 32;
   if (a->layout_sensitive || !(vectors || a->dot_strength_reduction) || !pass_alg_dot_plain(i) ||
-      alg_is_pred(i) || !d.nc || !widens_operands(i))
+      alg_is_pred(i) || !d.nc || !pass_alg_widens_operands(i))
     return NULL;
   if (a->on_cpu ? lfree || rfree : lfree && rfree) return NULL;
   hlo_dtype t = alg_is_float(i) && i->shape->dtype != HLO_F64 ? HLO_F32 : i->shape->dtype;
