@@ -355,8 +355,8 @@ static void place_copies(const conv *c, conv_dnnl *d, i64 *scratch) {
   for (u32 k = 0; k < d->n; k++) {
     piece *p = &d->v[k];
     i64 at = cpu_align(mirrored);
-    for (int a = 0; a < 3; a++)  // the common one first: in all pieces it is in one place
-      if (d->common != d->fixed && a == d->common) p->own_at[a] = at, at += own_bytes(p, a);
+    // the common one first: in all pieces it is in one place
+    if (d->common != d->fixed) p->own_at[d->common] = at, at += own_bytes(p, d->common);
     for (int a = 0; a < 3; a++)
       if (a != d->fixed && a != d->common) p->own_at[a] = at, at += own_bytes(p, a);
     if (at > cpu_align(mirrored)) d->by_thread = HS_MAX(d->by_thread, at);
