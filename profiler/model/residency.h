@@ -10,8 +10,8 @@ typedef struct prof_residency prof_residency;
 
 // Of a computation that runs again and again, after so many bytes of other memory were touched
 // each time; costs are by instruction id.
-// The plan is of its module. *out is NULL for one with more buffers than are worth placing, or too
-// large ones. Poll errors.
+// The plan is of its module and stays until the simulation is freed. *out is NULL for one with more
+// buffers than are worth placing, or too large ones. Poll errors.
 hs_status prof_residency_new(hlo_live_plan *, const hlo_computation *, const hlo_cost *,
                              double between, prof_residency **out);
 void prof_residency_free(prof_residency *);

@@ -17,13 +17,21 @@ static u32 touch(const loaded *x, prof_residency *r, const char *name, prof_plac
   return prof_residency_touch(r, i, c->bytes_read, c->bytes_written, MOST, p);
 }
 
+// The plan that the simulation reads until its end: of one test at a time.
+static hlo_live_plan *plan;
+
 static prof_residency *simulated(const loaded *x, bool naive, double between) {
   prof_residency *r;
-  hlo_live_plan *plan;
+  assert_null(plan);
   assert_true(hs_ok(hlo_live_plan_new(x->m, naive, &plan)));
   assert_true(hs_ok(prof_residency_new(plan, x->m->entry, x->cost.by_id, between, &r)));
-  hlo_live_plan_free(plan);
   return r;
+}
+
+static void end(prof_residency *r) {
+  prof_residency_free(r);
+  hlo_live_plan_free(plan);
+  plan = NULL;
 }
 
 static const char *const three = "HloModule m\nENTRY main {\n  p = f32[1024] parameter(0)\n"
@@ -46,7 +54,7 @@ static void distances(void **st) {
   assert_int_equal(touch(&x, r, "b", p), 2);
   assert_float_equal(p[0].distance, (2 + 2) * S / 2.0, 0);          // just written
   assert_float_equal(p[1].distance, 2 * S + (2 + 2) * S / 2.0, 0);  // p went ahead
-  prof_residency_free(r);
+  end(r);
   unload(&x);
 }
 
@@ -59,7 +67,7 @@ static void in_place(void **st) {
   touch(&x, r, "a", p);
   assert_int_equal(touch(&x, r, "b", p), 2);
   assert_float_equal(p[0].distance, p[1].distance, 0);
-  prof_residency_free(r);
+  end(r);
   unload(&x);
 }
 
@@ -79,7 +87,6 @@ static void one_plan(void **st) {
                   "  w = (s32[], f32[1024]) while(t), condition=cond, body=body\n"
                   "  ROOT out = f32[1024] get-tuple-element(w), index=1\n}\n");
   for (int naive = 0; naive < 2; naive++) {
-    hlo_live_plan *plan;
     hlo_memory one, other;
     assert_true(hs_ok(hlo_live_plan_new(x.m, naive, &plan)));
     for (int again = 0; again < 2; again++) {
@@ -112,6 +119,7 @@ static void one_plan(void **st) {
     assert_true(with.total.time_s > 0 && with.total.time_s == without.time_s);
     prof_module_free(&with);
     hlo_live_plan_free(plan);
+    plan = NULL;
   }
   unload(&x);
 }
@@ -124,11 +132,11 @@ static void between_calls(void **st) {
   const double between = 1e6;
   prof_residency *r = simulated(&x, false, 0);
   touch(&x, r, "a", near);
-  prof_residency_free(r);
+  end(r);
   r = simulated(&x, false, between);
   touch(&x, r, "a", far);
   assert_float_equal(far[0].distance, (float)(near[0].distance + between), 0);
-  prof_residency_free(r);
+  end(r);
   unload(&x);
 }
 
@@ -139,6 +147,7 @@ static void too_large(void **st) {
                   "  ROOT a = f32[1048576,1048576,65536] negate(p)\n}\n");
   prof_residency *r = simulated(&x, false, 0);
   assert_null(r);
+  end(r);
   prof_device d = prof_device_calibrated(&prof_generic);
   prof_estimate e;
   assert_true(hs_ok(prof_estimate_module(x.m, &d, false, &e)));
