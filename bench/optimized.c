@@ -66,8 +66,7 @@ static const char *base_of(const char *path) {
 }
 
 static bool is_partitioned(const hlo_module *m) {
-  const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
-  return a && a->v.i > 1;
+  return hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1) > 1;
 }
 
 static hs_status one_file(const char *file, const char *after, u32 n, result *results,

@@ -104,18 +104,8 @@ static hs_status model_offsets(prof_memory *p) {
   return HS_GOOD;
 }
 
-static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
-  u32 at = 0;
-  for (u32 d = 0; d < index.n; d++) {
-    if (!hlo_shape_is_tuple(s) || index.v[d] < 0 || index.v[d] >= (i64)s->nelems) return NONE;
-    at += hlo_shape_leaf_offset(s, index.v[d]);
-    s = s->elems[index.v[d]];
-  }
-  return hlo_shape_is_tuple(s) ? NONE : at;
-}
-
 static u32 buffer_of(const hlo_live *l, const hlo_instr *i, u32 leaf) {
-  for (u32 t = 0; t < l->n && leaf != NONE; t++)
+  for (u32 t = 0; t < l->n && leaf != HLO_NO_LEAF; t++)
     if (l->order[t] == i) return l->leaf_buffer[l->first_leaf[t] + leaf];
   return NONE;
 }
@@ -128,8 +118,8 @@ static void share_donated(const hlo_module *m, hlo_live *l, u32 *same) {
     const hlo_alias_entry *e = &v->v[k];
     if (e->param < 0 || e->param >= (i64)m->entry->nparams) continue;
     const hlo_instr *p = m->entry->params[e->param], *root = m->entry->root;
-    u32 in = buffer_of(l, p, leaf_at(p->shape, e->param_index)),
-        out = buffer_of(l, root, leaf_at(root->shape, e->out_index));
+    u32 in = buffer_of(l, p, hlo_shape_leaf_at(p->shape, e->param_index)),
+        out = buffer_of(l, root, hlo_shape_leaf_at(root->shape, e->out_index));
     if (in == NONE || out == NONE || l->buffers[out].bytes != l->buffers[in].bytes) continue;
     l->buffers[in].output = true;
     if (!l->buffers[out].parameter && !l->buffers[out].constant) same[out] = in;

@@ -520,16 +520,6 @@ static void make_arguments(cpu_lowering *l, const hlo_computation *c) {
   }
 }
 
-static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
-  u32 at = 0;
-  for (u32 k = 0; k < index.n; k++) {
-    if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= s->nelems) return CPU_NONE;
-    at += hlo_shape_leaf_offset(s, index.v[k]);
-    s = s->elems[index.v[k]];
-  }
-  return hlo_shape_is_tuple(s) ? CPU_NONE : at;
-}
-
 static void apply_aliases(cpu_lowering *l, const hlo_module *m) {
   cpu_program *p = l->p;
   const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
@@ -537,9 +527,9 @@ static void apply_aliases(cpu_lowering *l, const hlo_module *m) {
   for (u32 k = 0; al && k < al->n && !p->per_instruction; k++) {
     const hlo_alias_entry *e = &al->v[k];
     if (e->param < 0 || e->param >= m->entry->nparams) continue;
-    u32 o = leaf_at(m->entry->root->shape, e->out_index),
-        in = leaf_at(m->entry->params[e->param]->shape, e->param_index);
-    if (o == CPU_NONE || in == CPU_NONE) continue;
+    u32 o = hlo_shape_leaf_at(m->entry->root->shape, e->out_index),
+        in = hlo_shape_leaf_at(m->entry->params[e->param]->shape, e->param_index);
+    if (o == HLO_NO_LEAF || in == HLO_NO_LEAF) continue;
     for (i64 j = 0; j < e->param; j++) in += hlo_shape_leaves(m->entry->params[j]->shape);
     cpu_value *v = &p->values.v[p->out_value[o]];
     if (v->kind != CPU_TEMP || v->bytes != p->values.v[p->arg_value[in]].bytes) continue;

@@ -189,11 +189,6 @@ static void state_layout(pjrt_ready *r, bool tuple) {
   hlo_set_module_attr(r->m, (hlo_attr){.id = HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, .v.p = p});
 }
 
-static i64 module_int(const hlo_module *m, hlo_attr_id id) {
-  const hlo_attr *a = hlo_attrs_find(m->attrs, id);
-  return a && a->v.i > 0 ? a->v.i : 1;
-}
-
 static bool uses_shardy(const hlo_module *m) {
   const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES);
   const hlo_frontend *f = a ? a->v.p : NULL;
@@ -292,8 +287,8 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool dissolve,
   HS_TRY(check_leaves(from->entry->root->shape, "the result's output", 0));
   hlo_module *m = r->m = hlo_module_clone(from, from->name);
   hlo_journal_disable(m);
-  r->replicas = (u32)module_int(m, HLO_ATTR_REPLICA_COUNT);
-  r->partitions = (u32)module_int(m, HLO_ATTR_NUM_PARTITIONS);
+  r->replicas = (u32)HS_MAX(hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1), 1);
+  r->partitions = (u32)HS_MAX(hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1), 1);
   r->shardy = uses_shardy(m);
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)

@@ -372,11 +372,6 @@ static i64 product(u32 n, const i64 *v) {
   return p;
 }
 
-static i64 module_int(const hlo_module *m, hlo_attr_id id) {
-  const hlo_attr *a = hlo_attrs_find(m->attrs, id);
-  return a ? a->v.i : 1;
-}
-
 // How many devices the ids of a collective's groups count, or its shapes need when the groups are
 // left open.
 static i64 ids_of(const hlo_instr *i) {
@@ -455,8 +450,9 @@ static hs_status collect(device *d, u32 n) {
 
 hs_status hlo_eval_devices(const hlo_module *m, const hlo_eval_options *opt, u32 *replicas,
                            u32 *partitions, bool *transfers) {
-  i64 reps = opt && opt->nreplicas ? opt->nreplicas : module_int(m, HLO_ATTR_REPLICA_COUNT);
-  i64 parts = opt && opt->npartitions ? opt->npartitions : module_int(m, HLO_ATTR_NUM_PARTITIONS);
+  i64 reps = opt && opt->nreplicas ? opt->nreplicas : hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1);
+  i64 parts =
+      opt && opt->npartitions ? opt->npartitions : hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
   bool told = (opt && (opt->nreplicas || opt->npartitions)) ||
               hlo_attrs_find(m->attrs, HLO_ATTR_REPLICA_COUNT) ||
               hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);

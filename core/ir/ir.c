@@ -19,6 +19,11 @@ i64 hlo_attr_int(const hlo_instr *i, hlo_attr_id id, i64 absent) {
   return a ? a->v.i : absent;
 }
 
+i64 hlo_module_int(const hlo_module *m, hlo_attr_id id, i64 absent) {
+  const hlo_attr *a = hlo_attrs_find(m->attrs, id);
+  return a ? a->v.i : absent;
+}
+
 hlo_ints hlo_attr_ints(const hlo_instr *i, hlo_attr_id id) {
   const hlo_attr *a = hlo_attr_get(i, id);
   return a ? a->v.ints : (hlo_ints){0, NULL};

@@ -183,6 +183,7 @@ bool hlo_is_scheduled(const hlo_module *);
 const hlo_attr *hlo_attr_get(const hlo_instr *, hlo_attr_id);
 // Its value by kind. INT, BOOL, ENUM: `absent` when absent.
 i64 hlo_attr_int(const hlo_instr *, hlo_attr_id, i64 absent);
+i64 hlo_module_int(const hlo_module *, hlo_attr_id, i64 absent);  // of the module's header
 // INTS: {0, NULL} when absent.
 hlo_ints hlo_attr_ints(const hlo_instr *, hlo_attr_id);
 // STRING: {"", 0} when absent.

@@ -542,6 +542,23 @@ const hs_str *hlo_frontend_find(const hlo_attr *a, const char *key) {
   return NULL;
 }
 
+const hlo_shape *hlo_shape_at(const hlo_shape *s, hlo_ints path, u32 *leaf) {
+  u32 at = 0;
+  for (u32 k = 0; k < path.n; k++) {
+    if (!hlo_shape_is_tuple(s) || path.v[k] < 0 || path.v[k] >= s->nelems) return NULL;
+    if (leaf) at += hlo_shape_leaf_offset(s, path.v[k]);
+    s = s->elems[path.v[k]];
+  }
+  if (leaf) *leaf = at;
+  return s;
+}
+
+u32 hlo_shape_leaf_at(const hlo_shape *s, hlo_ints path) {
+  u32 leaf;
+  const hlo_shape *at = hlo_shape_at(s, path, &leaf);
+  return at && !hlo_shape_is_tuple(at) ? leaf : HLO_NO_LEAF;
+}
+
 bool hlo_iota_ids(hlo_ints reshape, hlo_ints perm, i64 n, i64 *ids) {
   i64 strides[HLO_MAX_RANK], step[HLO_MAX_RANK], dims[HLO_MAX_RANK], all = 1;
   if (reshape.n > HLO_MAX_RANK || (perm.n && perm.n != reshape.n)) return false;

@@ -181,6 +181,20 @@ typedef struct hlo_replica_groups {
 // ids[k]: the number at position k, row by row, of an iota of n that was reshaped and transposed
 // (an empty perm: it was not); false when the sizes do not fit each other.
 bool hlo_iota_ids(hlo_ints reshape, hlo_ints perm, i64 n, i64 *ids);
+// What lies at a path in tuples, and, where `leaf` is not NULL, the number of its first leaf; NULL
+// for a path that leads nowhere.
+const hlo_shape *hlo_shape_at(const hlo_shape *, hlo_ints path, u32 *leaf);
+// The number of the leaf that a path leads to; HLO_NO_LEAF where it leads to a tuple or nowhere.
+u32 hlo_shape_leaf_at(const hlo_shape *, hlo_ints path);
+#define HLO_NO_LEAF UINT32_MAX
+
+// What lies at a path in tuples, and, where `leaf` is not NULL, the number of its first leaf; NULL
+// for a path that leads nowhere.
+const hlo_shape *hlo_shape_at(const hlo_shape *, hlo_ints path, u32 *leaf);
+// The number of the leaf that a path leads to; HLO_NO_LEAF where it leads to a tuple or nowhere.
+u32 hlo_shape_leaf_at(const hlo_shape *, hlo_ints path);
+#define HLO_NO_LEAF UINT32_MAX
+
 // One output that may (or must) have the buffer of an argument; indices are paths in tuples.
 typedef struct hlo_alias_entry {
   hlo_ints out_index;

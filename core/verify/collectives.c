@@ -19,11 +19,6 @@ static i64 mul_sat(i64 a, i64 b) {  // saturating: the counts come from a file
   i64 r;
   return hs_mul_ok(a, b, &r) ? r : INT64_MAX;
 }
-static i64 module_count(const hlo_module *m, hlo_attr_id id) {
-  const hlo_attr *a = hlo_attrs_find(m->attrs, id);
-  return a ? a->v.i : 1;
-}
-
 // Size of the largest group, and the number of ids in all; false when the groups are given by a
 // mesh.
 static bool group_sizes(const hlo_replica_groups *g, i64 *size, i64 *total, bool *uniform) {
@@ -70,8 +65,8 @@ done:
 
 static void check_groups(verifier *v, const hlo_instr *i, i64 *group_size) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
-  i64 size, total, replicas = module_count(v->m, HLO_ATTR_REPLICA_COUNT),
-                   parts = module_count(v->m, HLO_ATTR_NUM_PARTITIONS);
+  i64 size, total, replicas = hlo_module_int(v->m, HLO_ATTR_REPLICA_COUNT, 1),
+                   parts = hlo_module_int(v->m, HLO_ATTR_NUM_PARTITIONS, 1);
   group_mode mode = mode_of(i);
   bool uniform;
   *group_size = 1;
@@ -111,9 +106,9 @@ static void check_pairs(verifier *v, const hlo_instr *i) {
   hlo_ints p = hlo_attr_ints(i, HLO_ATTR_SOURCE_TARGET_PAIRS);
   const hlo_int_lists *slices = hlo_attr_ptr(i, HLO_ATTR_PERMUTE_SLICE_SIZES);
   u32 allowed = slices && slices->n ? slices->n : 1;
+  bool partitions = hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0;
   i64 limit =
-      module_count(v->m, hlo_attr_int(i, HLO_ATTR_CHANNEL_ID, 0) > 0 ? HLO_ATTR_NUM_PARTITIONS
-                                                                     : HLO_ATTR_REPLICA_COUNT);
+      hlo_module_int(v->m, partitions ? HLO_ATTR_NUM_PARTITIONS : HLO_ATTR_REPLICA_COUNT, 1);
   for (u32 side = 0; side < 2; side++)
     for (u32 k = 0; k < p.n; k++) {
       i64 id = p.v[2 * k + side];

@@ -33,8 +33,6 @@ static inline bool verify_full(const verifier *v) { return v->nerrors >= VERIFY_
 const char *verify_shape_text(const verifier *, const hlo_shape *);
 // the same shape, layouts too when they matter
 bool verify_same(const verifier *, const hlo_shape *, const hlo_shape *);
-// NULL when the index leads nowhere
-const hlo_shape *verify_subshape(const hlo_shape *, hlo_ints index);
 const char *verify_index_text(hlo_ints index);  // "{0,1}"
 // "" and "main" are the same thread
 bool verify_tracked_thread_equal(hs_str a, hs_str b);

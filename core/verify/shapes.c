@@ -377,8 +377,8 @@ static const hlo_shape *alias_operand(const hlo_instr *i, i64 k) {
 static const hlo_shape *alias_result(const hlo_instr *i, hlo_ints index) {
   const hlo_computation *c = i->opcode == HLO_ASYNC_START ? hlo_attr_comp(i, HLO_ATTR_CALLS) : NULL;
   if (c && index.n && index.v[0] == 1)
-    return verify_subshape(c->root->shape, (hlo_ints){index.n - 1, index.v + 1});
-  return verify_subshape(i->shape, index);
+    return hlo_shape_at(c->root->shape, (hlo_ints){index.n - 1, index.v + 1}, NULL);
+  return hlo_shape_at(i->shape, index, NULL);
 }
 void verify_aliasing_attr(verifier *v, const hlo_instr *i) {
   const hlo_aliases *l = hlo_attr_ptr(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING);
@@ -392,7 +392,8 @@ void verify_aliasing_attr(verifier *v, const hlo_instr *i) {
       NEED(v, i, x, "Invalid operand number in %s aliasing config", hlo_op_text(i->opcode));
     }
     NEED(v, i, x, "Invalid aliasing operand index.");
-    const hlo_shape *in = verify_subshape(x, a->param_index), *out = alias_result(i, a->out_index);
+    const hlo_shape *in = hlo_shape_at(x, a->param_index, NULL),
+                    *out = alias_result(i, a->out_index);
     NEED(v, i, in, "Invalid aliasing operand shape index.");
     NEED(v, i, out, "Invalid aliasing output shape index.");
     const hlo_shape *inner = in->dtype == HLO_BUFFER && in->elems ? in->elems[0] : in,

@@ -50,13 +50,6 @@ static bool same_layout(const hlo_shape *a, const hlo_shape *b) {
 bool verify_same(const verifier *v, const hlo_shape *a, const hlo_shape *b) {
   return infer_compatible(a, b, 0) && (!v->o.layout_sensitive || same_layout(a, b));
 }
-const hlo_shape *verify_subshape(const hlo_shape *s, hlo_ints index) {
-  for (u32 i = 0; i < index.n; i++) {
-    if (!hlo_shape_is_tuple(s) || index.v[i] < 0 || index.v[i] >= s->nelems) return NULL;
-    s = s->elems[index.v[i]];
-  }
-  return s;
-}
 const char *verify_index_text(hlo_ints index) {
   static _Thread_local char ring[2][160];
   static _Thread_local unsigned next;
@@ -260,11 +253,11 @@ static void check_alias(verifier *v, hlo_attr_id id) {
   if (!e || !e->root) return;
   for (u32 k = 0; l && k < l->n; k++) {
     const hlo_alias_entry *a = &l->v[k];
-    const hlo_shape *out = io ? verify_subshape(e->root->shape, a->out_index) : NULL;
+    const hlo_shape *out = io ? hlo_shape_at(e->root->shape, a->out_index, NULL) : NULL;
     NEED(v, NULL, a->param >= 0 && a->param < e->nparams,
          "%s names parameter %lld; the entry computation has %u", hlo_attr_text(id),
          (long long)a->param, e->nparams);
-    const hlo_shape *in = verify_subshape(e->params[a->param]->shape, a->param_index);
+    const hlo_shape *in = hlo_shape_at(e->params[a->param]->shape, a->param_index, NULL);
     NEED(v, NULL, in, "%s: parameter %lld has no element %s", hlo_attr_text(id),
          (long long)a->param, verify_index_text(a->param_index));
     NEED(v, NULL, !io || out, "%s: the result has no element %s", hlo_attr_text(id),

@@ -10,18 +10,9 @@
 #include "core/ir/async.h"
 
 // ---- positions of shapes ------------------------------------------------------------------------
-static const hlo_shape *under(const hlo_shape *s, hlo_ints index, u32 *at) {
-  *at = 0;
-  for (u32 k = 0; k < index.n; k++) {
-    if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= (i64)s->nelems) return NULL;
-    *at += hlo_shape_leaf_offset(s, (u32)index.v[k]);
-    s = s->elems[index.v[k]];
-  }
-  return s;
-}
 u32 cp_leaf_at(const hlo_shape *s, hlo_ints index) {
   u32 at;
-  return under(s, index, &at) ? at : CP_NONE;
+  return hlo_shape_at(s, index, &at) ? at : CP_NONE;
 }
 u32 cp_element_leaf(const hlo_instr *i) {
   return hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, (u32)hlo_attr_int(i, HLO_ATTR_INDEX, 0));
@@ -91,8 +82,8 @@ static void pairs_of_attribute(const hlo_instr *i, cp_pairs *out) {
   for (u32 k = 0; v && k < v->n; k++) {
     if (v->v[k].param < 0 || v->v[k].param >= (i64)i->noperands) continue;
     u32 in, to, o = (u32)v->v[k].param;
-    const hlo_shape *a = under(hlo_operand(i, o)->shape, v->v[k].param_index, &in),
-                    *b = under(i->shape, v->v[k].out_index, &to);
+    const hlo_shape *a = hlo_shape_at(hlo_operand(i, o)->shape, v->v[k].param_index, &in),
+                    *b = hlo_shape_at(i->shape, v->v[k].out_index, &to);
     if (a && b && hlo_shape_leaves(a) == hlo_shape_leaves(b))
       pair(out, o, in, to, hlo_shape_leaves(a));
   }

@@ -34,17 +34,6 @@ typedef struct finder {
   bool **given;            // per parameter, per leaf
 } finder;
 
-static u32 leaf_at(const hlo_shape *s, hlo_ints index) {
-  u32 at = 0;
-  for (u32 d = 0; d < index.n; d++) {
-    if (!hlo_shape_is_tuple(s) || index.v[d] < 0 || index.v[d] >= (i64)s->nelems)
-      return DONATION_NONE;
-    at += hlo_shape_leaf_offset(s, index.v[d]);
-    s = s->elems[index.v[d]];
-  }
-  return hlo_shape_is_tuple(s) ? DONATION_NONE : at;
-}
-
 // The path of a leaf, outermost first.
 static hlo_ints path_of(const hlo_shape *s, u32 leaf, hs_arena *a) {
   i64 path[64];
@@ -145,8 +134,8 @@ static void declared(finder *f, donations *out) {
     donation d = {.state = DONATION_FAILS, .param = e->param, .must = e->must, .why = ""};
     d.param_leaf = DONATION_NONE;
     if (e->param >= 0 && e->param < (i64)f->m->entry->nparams)
-      d.param_leaf = leaf_at(f->m->entry->params[e->param]->shape, e->param_index);
-    d.out_leaf = leaf_at(root->shape, e->out_index);
+      d.param_leaf = hlo_shape_leaf_at(f->m->entry->params[e->param]->shape, e->param_index);
+    d.out_leaf = hlo_shape_leaf_at(root->shape, e->out_index);
     if (d.param_leaf == DONATION_NONE) d.why = "there is no such parameter array";
     else if (d.out_leaf == DONATION_NONE) d.why = "there is no such output array";
     else {
@@ -189,7 +178,7 @@ static void donors(finder *f, donations *out) {
     d.param_leaf = DONATION_NONE;
     d.why = "there is no such parameter array";
     if (e->param >= 0 && e->param < (i64)f->m->entry->nparams)
-      d.param_leaf = leaf_at(f->m->entry->params[e->param]->shape, e->param_index);
+      d.param_leaf = hlo_shape_leaf_at(f->m->entry->params[e->param]->shape, e->param_index);
     if (d.param_leaf != DONATION_NONE) {
       d.bytes = leaf_bytes(f->m->entry->params[e->param]->shape, d.param_leaf);
       f->given[e->param][d.param_leaf] = true;

@@ -5,7 +5,7 @@
 
 #include "core/ir/ir.h"
 
-#define DONATION_NONE UINT32_MAX
+#define DONATION_NONE HLO_NO_LEAF
 
 typedef enum donation_state { DONATION_WORKS, DONATION_FAILS, DONATION_POSSIBLE } donation_state;
 

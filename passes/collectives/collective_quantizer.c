@@ -136,10 +136,9 @@ static bool is_same(search *s, const hlo_instr *i) {
 }
 
 static bool scale_is_same(const hlo_instr *exchange, const hlo_instr *scale) {
-  const hlo_attr *replicas =
-      hlo_attrs_find(exchange->parent->module->attrs, HLO_ATTR_REPLICA_COUNT);
+  i64 replicas = hlo_module_int(exchange->parent->module, HLO_ATTR_REPLICA_COUNT, 1);
   search s = {.left = MOST_STEPS};
-  return (!replicas || replicas->v.i <= 1) && groups_of(exchange, &s.groups) && is_same(&s, scale);
+  return replicas <= 1 && groups_of(exchange, &s.groups) && is_same(&s, scale);
 }
 
 // ---- the conversion before the collective -------------------------------------------------------

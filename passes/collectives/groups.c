@@ -5,11 +5,6 @@
 // without that a replica with all its partitions.
 #include "passes/collectives/groups.h"
 
-static i64 module_count(const hlo_module *m, hlo_attr_id id) {
-  const hlo_attr *a = hlo_attrs_find(m->attrs, id);
-  return a ? a->v.i : 1;
-}
-
 bool pass_group_ids(const hlo_instr *i, hs_arena *a, hlo_int_lists *out) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
   *out = (hlo_int_lists){0};
@@ -31,8 +26,8 @@ bool pass_group_ids(const hlo_instr *i, hs_arena *a, hlo_int_lists *out) {
 }
 
 pass_devices pass_devices_of(const hlo_module *m) {
-  i64 replicas = module_count(m, HLO_ATTR_REPLICA_COUNT),
-      partitions = module_count(m, HLO_ATTR_NUM_PARTITIONS);
+  i64 replicas = hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1),
+      partitions = hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
   if (replicas < 1 || partitions < 1 || replicas > PASS_MAX_DEVICES ||
       partitions > PASS_MAX_DEVICES || replicas * partitions > PASS_MAX_DEVICES)
     return (pass_devices){0};

@@ -27,8 +27,7 @@ static hlo_instr *key_of(hlo_computation *c, hlo_instr *op_seed) {
   hlo_instr *seed = hlo_add(c, HLO_CUSTOM_CALL, op_seed->shape, 0, NULL, NULL);
   hlo_set_attr_str(seed, HLO_ATTR_CUSTOM_CALL_TARGET, HS_STR("GetRngSeed"));
   hlo_instr *key = prng_binary(HLO_XOR, seed, op_seed);
-  const hlo_attr *replicas = hlo_attrs_find(c->module->attrs, HLO_ATTR_REPLICA_COUNT);
-  if (!replicas || replicas->v.i <= 1) return key;
+  if (hlo_module_int(c->module, HLO_ATTR_REPLICA_COUNT, 1) <= 1) return key;
   const hlo_shape *u32_scalar = hlo_shape_with_dtype(c->module->ctx, op_seed->shape, HLO_U32);
   hlo_instr *replica = hlo_add(c, HLO_REPLICA_ID, u32_scalar, 0, NULL, NULL);
   return prng_binary(HLO_XOR, key, hlo_build_convert(replica, HLO_U64));

@@ -498,11 +498,8 @@ static void settle_entry(la_solver *v, const la_comp *e) {
 }
 
 static const hlo_layout *leaf_order(la_solver *v, const hlo_shape *s, hlo_ints index) {
-  for (u32 k = 0; k < index.n; k++) {
-    if (!hlo_shape_is_tuple(s) || index.v[k] < 0 || index.v[k] >= (i64)s->nelems) return NULL;
-    s = s->elems[index.v[k]];
-  }
-  return hlo_shape_is_array(s) ? la_order(v->ctx, s) : NULL;
+  s = hlo_shape_at(s, index, NULL);
+  return s && hlo_shape_is_array(s) ? la_order(v->ctx, s) : NULL;
 }
 
 static const hlo_shape *with_leaf(la_solver *v, const hlo_shape *s, hlo_ints index,

@@ -287,7 +287,7 @@ ALG_RULE(clamp_device_id) {
   if ((id->opcode != HLO_REPLICA_ID && id->opcode != HLO_PARTITION_ID) ||
       !pass_alg_splat_int(X, &lo) || lo != 0 || !pass_alg_splat_int(hlo_operand(i, 2), &hi))
     return NULL;
-  const hlo_attr *count = hlo_attrs_find(
-      a->m->attrs, id->opcode == HLO_REPLICA_ID ? HLO_ATTR_REPLICA_COUNT : HLO_ATTR_NUM_PARTITIONS);
-  return count && count->v.i > 1 && count->v.i <= hi + 1 ? id : NULL;
+  bool replicas = id->opcode == HLO_REPLICA_ID;
+  i64 n = hlo_module_int(a->m, replicas ? HLO_ATTR_REPLICA_COUNT : HLO_ATTR_NUM_PARTITIONS, 1);
+  return n > 1 && n <= hi + 1 ? id : NULL;
 }

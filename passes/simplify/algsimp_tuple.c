@@ -155,17 +155,12 @@ ALG_RULE(barrier_unused) {
 }
 
 // ---- collectives of one repeated value ----------------------------------------------------------
-static i64 module_count(const alg *a, hlo_attr_id id) {
-  const hlo_attr *n = hlo_attrs_find(a->m->attrs, id);
-  return n ? n->v.i : 1;
-}
-
 // How many devices meet in each group of a collective that counts replicas; 0 when they are not as
 // many in all.
 static i64 group_size(const alg *a, const hlo_instr *i) {
   const hlo_replica_groups *g = hlo_attr_ptr(i, HLO_ATTR_REPLICA_GROUPS);
-  i64 n = module_count(a, HLO_ATTR_REPLICA_COUNT),
-      partitions = module_count(a, HLO_ATTR_NUM_PARTITIONS);
+  i64 n = hlo_module_int(a->m, HLO_ATTR_REPLICA_COUNT, 1),
+      partitions = hlo_module_int(a->m, HLO_ATTR_NUM_PARTITIONS, 1);
   bool channel = hlo_attr_get(i, HLO_ATTR_CHANNEL_ID) != NULL,
        flat = channel && hlo_attr_int(i, HLO_ATTR_USE_GLOBAL_DEVICE_IDS, 0);
   if (g && g->form == HLO_GROUPS_IOTA) {

@@ -17,9 +17,9 @@ static double first_bytes(const hlo_instr *i) {
 }
 
 u32 prof_module_devices(const hlo_module *m) {
-  const hlo_attr *r = hlo_attrs_find(m->attrs, HLO_ATTR_REPLICA_COUNT),
-                 *p = hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
-  double n = (double)HS_MAX(r ? r->v.i : 1, 1) * (double)HS_MAX(p ? p->v.i : 1, 1);
+  i64 replicas = hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1),
+      partitions = hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
+  double n = (double)HS_MAX(replicas, 1) * (double)HS_MAX(partitions, 1);
   return (u32)HS_MIN(n, 1e6);
 }
 
@@ -35,8 +35,8 @@ static bool is_cut(const hlo_sharding *s) {
 }
 
 u32 prof_module_undivided(const hlo_module *m) {
-  const hlo_attr *p = hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
-  if (!p || p->v.i < 2) return 1;
+  i64 partitions = hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
+  if (partitions < 2) return 1;
   bool cut = false;
   hlo_for_each_comp(c, m) {
     hlo_for_each_instr(i, c) {
@@ -45,7 +45,7 @@ u32 prof_module_undivided(const hlo_module *m) {
       cut |= is_cut(hlo_attr_ptr(i, HLO_ATTR_SHARDING));
     }
   }
-  return cut ? (u32)HS_MIN(p->v.i, 1000000) : 1;
+  return cut ? (u32)HS_MIN(partitions, 1000000) : 1;
 }
 
 // Devices that exchange with each other.

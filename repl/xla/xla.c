@@ -128,12 +128,12 @@ static hs_status say_memory(repl_cmd *c, const repl_exe *x, const pjrt_result *r
                : m->peak < x->be->compiled(x->exe)->peak_bytes ? "leaves the temporaries out"
                                                                : ""},
               {"code_bytes", "code", m->code, -1, m->code ? "" : "not reported"}};
-  const hlo_attr *parts = hlo_attrs_find(c->m->attrs, HLO_ATTR_NUM_PARTITIONS);
-  bool one_of_many = parts && parts->v.i > 1;
+  i64 parts = hlo_module_int(c->m, HLO_ATTR_NUM_PARTITIONS, 1);
+  bool one_of_many = parts > 1;
   if (one_of_many && !c->doc)
     repl_say(c->out, "of one of %lld devices; the estimate is of the whole program on one\n",
-             (long long)parts->v.i);
-  if (one_of_many) repl_json_int(c->doc, "devices", parts->v.i);
+             (long long)parts);
+  if (one_of_many) repl_json_int(c->doc, "devices", parts);
   if (!c->doc) repl_say(c->out, "  %-16s %12s %20s\n", "", "xla", "hlosh (estimated)");
   for (size_t k = 0; k < HS_COUNT(rows); k++) {
     char a[32], b[32];

@@ -148,11 +148,6 @@ static void put_empty(hs_buf *b, u32 at, u32 n) {
   for (u32 k = 0; k < n; k++) refer(b, one + 4 * k, put_table(b, 1, 0, NULL));
 }
 
-static i64 devices(const hlo_module *m, hlo_attr_id id) {
-  const hlo_attr *a = hlo_attrs_find(m->attrs, id);
-  return a ? a->v.i : 1;
-}
-
 static hs_status check(const hlo_module *m, u32 n, const hlo_shape *const *v) {
   for (u32 k = 0; k < n; k++) {
     hs_buf text = {0};
@@ -201,7 +196,8 @@ hs_status hlo_jax_export_write(const hlo_module *m, u32 version, hs_buf *b) {
   const hlo_shape *root = m->entry->root->shape;
   bool tuple = hlo_shape_is_tuple(root);
   u32 nin = m->entry->nparams, nout = tuple ? root->nelems : 1;
-  if (devices(m, HLO_ATTR_REPLICA_COUNT) != 1 || devices(m, HLO_ATTR_NUM_PARTITIONS) != 1)
+  if (hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1) != 1 ||
+      hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1) != 1)
     return hs_fail(HS_E_NO_STABLEHLO, "%s is for several devices, whose shardings jax.export keeps",
                    m->name);
   if (nin > MOST || nout > MOST)
