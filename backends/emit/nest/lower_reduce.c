@@ -299,13 +299,15 @@ hlo_dtype lower_dot_sums(hlo_dtype a, hlo_dtype b, hlo_dtype result) {
   bool complex = hlo_dtype_is_complex(a) || hlo_dtype_is_complex(b);
   if (complex && !hlo_dtype_is_complex(result)) return HLO_C128;
   if (nest_is_narrow(result)) return HLO_F32;
-  if (!hlo_dtype_is_integer(result)) return result;
-  return hlo_dtype_is_float(a) || hlo_dtype_is_float(b) ? HLO_F64 : result;
+  if (!hlo_dtype_is_integer(result) && result != HLO_PRED) return result;
+  if (hlo_dtype_is_float(a) || hlo_dtype_is_float(b)) return HLO_F64;
+  // of numbers that cancel out, the sum is false
+  return result == HLO_PRED && (a != HLO_PRED || b != HLO_PRED) ? HLO_S64 : result;
 }
 
 nest_val lower_dot_result(nest *n, nest_val sum, hlo_dtype a, hlo_dtype b, hlo_dtype result) {
   hlo_dtype t = lower_dot_sums(a, b, result);
-  if (hlo_dtype_is_integer(result) && t == HLO_F64) {
+  if ((hlo_dtype_is_integer(result) || result == HLO_PRED) && t == HLO_F64) {
     hlo_dtype x = !hlo_dtype_is_float(a)                                           ? b
                   : hlo_dtype_is_float(b) && hlo_dtype_bits(b) > hlo_dtype_bits(a) ? b
                                                                                    : a;
