@@ -50,30 +50,41 @@ static void pour(const hlo_literal *a, const i64 *fn, hlo_literal *r, const i64 
 }
 
 // Sizes in use after a reshape: dimensions are grouped where the products of both sides are equal;
-// in a group the one dynamic dimension of the result takes what the static ones leave.
+// in a group the one dynamic dimension of the result takes what the static ones leave. A dynamic
+// dimension of size 1 goes to one of the result, if there is one between the same others.
 static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn) {
   const hlo_shape *from = a->shape;
   u32 i = 0, j = 0;
   for (u32 d = 0; d < from->rank; d++)
     fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : from->dims[d];
   while (i < from->rank || j < to->rank) {
+    const u32 first_i = i, first_j = j;
     i64 pi = 1, pj = 1, used = 1, fixed = 1;
     i64 free_dim = -1;
     do {
-      if (i < from->rank && (pi <= pj || j == to->rank)) pi *= from->dims[i], used *= fn[i++];
-      else if (j < to->rank) {
-        pj *= to->dims[j];
-        if (to->dynamic && to->dynamic[j]) {
-          // an earlier one of the group stays whole
-          if (free_dim >= 0) tn[free_dim] = to->dims[free_dim], fixed *= tn[free_dim];
-          free_dim = j;
-        } else {
-          tn[j] = to->dims[j];
-          fixed *= tn[j];
-        }
-        j++;
-      } else return false;
-    } while (pi != pj || (i < from->rank && from->dims[i] == 1 && j == to->rank) ||
+      bool more_i = i < from->rank, more_j = j < to->rank, even = more_i && more_j && pi == pj,
+           ones = even && from->dims[i] == 1 && to->dims[j] == 1,
+           cut_i = more_i && from->dynamic && from->dynamic[i],
+           cut_j = more_j && to->dynamic && to->dynamic[j];
+      bool take_i = more_i && (!more_j || pi < pj || (even && from->dims[i] <= to->dims[j])),
+           take_j = more_j && (!more_i || pj < pi || (even && to->dims[j] <= from->dims[i]));
+      if (ones && cut_i && !cut_j) take_i = false;
+      if (ones && cut_j && !cut_i) take_j = false;
+      if (!take_i && !take_j) return false;
+      if (take_i) pi *= from->dims[i], used *= fn[i++];
+      if (!take_j) continue;
+      pj *= to->dims[j];
+      if (cut_j) {
+        // an earlier one of the group stays whole
+        if (free_dim >= 0) tn[free_dim] = to->dims[free_dim], fixed *= tn[free_dim];
+        free_dim = j;
+      } else {
+        tn[j] = to->dims[j];
+        fixed *= tn[j];
+      }
+      j++;
+    } while (pi != pj || (i == first_i && i < from->rank) || (j == first_j && j < to->rank) ||
+             (i < from->rank && from->dims[i] == 1 && j == to->rank) ||
              (j < to->rank && to->dims[j] == 1 && i == from->rank));
     if (free_dim >= 0) tn[free_dim] = fixed ? HS_MIN(used / fixed, to->dims[free_dim]) : 0;
   }
