@@ -536,15 +536,12 @@ hs_status hlo_eval_convolution(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
   const ev_conv c = {hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS), hlo_attr_ptr(i, HLO_ATTR_WINDOW),
                      hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1),
                      hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1)};
-  if (i->noperands == 2) {
-    for (u32 k = 0; k < 2; k++) HS_TRY(ev_fill_unused(e, &ops[k], NULL));
-    HS_TRY(ev_convolve(e, i, &c, ops, i->shape, out));
-    ev_conv_sizes(&c, ops, *out);
-    return HS_GOOD;
-  }
   hlo_literal *dense[2];
   HS_TRY(ev_sparse_operands(e, i, ops, dense));
-  hs_status st = ev_convolve(e, i, &c, dense, i->shape, out);
+  hs_status st = HS_GOOD;
+  for (u32 k = 0; k < 2 && hs_ok(st); k++) st = ev_fill_unused(e, &dense[k], NULL);
+  if (hs_ok(st)) st = ev_convolve(e, i, &c, dense, i->shape, out);
+  if (hs_ok(st)) ev_conv_sizes(&c, dense, *out);
   for (u32 k = 0; k < 2; k++) hlo_literal_unref(dense[k]);
   return st;
 }
