@@ -133,13 +133,13 @@ static hlo_instr *spread_operand(alg *a, hlo_instr *x, u32 nb, const i64 *batch,
                                        : pass_alg_broadcast(a, t, space, x->shape->rank, sorted);
 }
 
-// The products that the dot sums, over [batch..., lhs free..., rhs free..., contracting...]
-static hlo_instr *products(alg *a, hlo_instr *i, const alg_dot *d) {
+// The products that the dot sums, over [batch..., lhs free..., rhs free..., contracting...], in t
+static hlo_instr *products(alg *a, hlo_instr *i, const alg_dot *d, hlo_dtype t) {
   u32 rank = i->shape->rank, lfree = X->shape->rank - d->nb - d->nc;
   i64 *dims = pass_alg_dims_new(a, rank + d->nc);
   for (u32 k = 0; k < rank; k++) dims[k] = i->shape->dims[k];
   for (u32 c = 0; c < d->nc; c++) dims[rank + c] = X->shape->dims[d->lc[c]];
-  const hlo_shape *space = pass_alg_shape(a, i->shape->dtype, rank + d->nc, dims);
+  const hlo_shape *space = pass_alg_shape(a, t, rank + d->nc, dims);
   hlo_instr *l = spread_operand(a, X, d->nb, d->lb, d->nc, d->lc, d->nb, space);
   hlo_instr *r = spread_operand(a, Y, d->nb, d->rb, d->nc, d->rc, d->nb + lfree, space);
   return pass_alg_bin(a, HLO_MULTIPLY, l, r);
@@ -152,11 +152,12 @@ ALG_RULE(dot_multiply) {
   if (a->layout_sensitive || !a->dot_to_multiply || d.nc || !pass_alg_dot_plain(i) ||
       alg_is_pred(i) || !pass_alg_widens_operands(i))
     return NULL;
-  return products(a, i, &d);
+  return products(a, i, &d, i->shape->dtype);
 }
 
 // A product of vectors, or of a matrix and a vector, as multiply + reduce, which fuses with what
-// made the vectors; for CPUs of vectors only. Floats are summed in f32 at least.
+// made the vectors; for CPUs of vectors only. Floats are summed in f32 at least, and those of which
+// products get lost (below 16 bits) are multiplied in it.
 ALG_RULE(dot_reduce) {
   alg_dot d;
   pass_alg_dot_dims(i, &d);
@@ -171,7 +172,8 @@ ALG_RULE(dot_reduce) {
   hlo_dtype t = alg_is_float(i) && i->shape->dtype != HLO_F64 ? HLO_F32 : i->shape->dtype;
   i64 *over = pass_alg_dims_new(a, d.nc);
   for (u32 c = 0; c < d.nc; c++) over[c] = rank + c;
-  hlo_instr *p = pass_alg_convert(a, products(a, i, &d), t);
+  hlo_dtype in = hlo_dtype_bits(i->shape->dtype) < 16 ? t : i->shape->dtype;
+  hlo_instr *p = pass_alg_convert(a, products(a, i, &d, in), t);
   hlo_instr *r = pass_alg_reduce(a, p, pass_alg_scalar(a, t, 0), d.nc, over,
                                  hlo_build_scalar_computation(a->m, HLO_ADD, t));
   return pass_alg_convert(a, r, i->shape->dtype);

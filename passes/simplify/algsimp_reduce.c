@@ -7,9 +7,18 @@
 
 static bool simple(const hlo_instr *i) { return i->noperands == 2 && hlo_shape_is_array(i->shape); }
 
-static hlo_instr *apply(alg *a, hlo_opcode op, hlo_instr *init, hlo_instr *x) {
-  if (pass_alg_is_identity(op, init)) return x;
-  return pass_alg_bin(a, op, x, pass_alg_spread(a, init, x->shape));
+// In which precision a reduction joins elements: another one, of its result, may not hold them.
+static hlo_dtype reducer_type(const hlo_instr *i) {
+  return hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root->shape->dtype;
+}
+
+// x, shaped like the result of reduction i, and the initial value once
+static hlo_instr *apply(alg *a, hlo_instr *i, hlo_opcode op, hlo_instr *x) {
+  if (!pass_alg_is_identity(op, Y)) {
+    x = pass_alg_convert(a, x, reducer_type(i));
+    x = pass_alg_bin(a, op, x, pass_alg_spread(a, Y, x->shape));
+  }
+  return pass_alg_convert(a, x, i->shape->dtype);
 }
 
 // Nothing to reduce: the initial value
@@ -26,7 +35,7 @@ ALG_RULE(reduce_trivial) {
     return NULL;
   if (a->layout_sensitive && !(a->bitcasts && pass_reshape_is_bitcast(X->shape, i->shape)))
     return NULL;
-  return apply(a, op, Y, pass_alg_reshape_to(a, X, i->shape));
+  return apply(a, i, op, pass_alg_reshape_to(a, X, pass_shape_as(i, X->shape->dtype)));
 }
 
 static bool same_function(const hlo_computation *f, const hlo_computation *g) {
@@ -306,7 +315,7 @@ ALG_RULE(reduce_broadcast) {
     r = pass_alg_bin(a, HLO_MULTIPLY, r, pass_alg_full_int(a, r->shape, times));
   if (op != HLO_ADD && i->shape->rank == 0 && r->shape->rank == 0 && !nstill)
     return pass_alg_bin(a, op, r, Y);
-  if (!nstill) r = apply(a, op, Y, r);
+  if (!nstill) r = apply(a, i, op, r);
   return nout == i->shape->rank ? r : pass_alg_broadcast(a, r, i->shape, nout, out);
 }
 
@@ -439,8 +448,11 @@ ALG_RULE(reduce_window_trivial) {
     p[k] = (hlo_pad_dim){d->pad_low, d->pad_high, 0};
     padded |= p[k].low || p[k].high;
   }
-  hlo_instr *r = pass_alg_bin(a, op, X, pass_alg_spread(a, Y, X->shape));
-  return padded ? pass_alg_pad(a, r, Y, p) : r;
+  hlo_dtype to = i->shape->dtype;
+  hlo_instr *x = pass_alg_convert(a, X, reducer_type(i)),
+            *r = pass_alg_bin(a, op, x, pass_alg_spread(a, Y, x->shape));
+  r = pass_alg_convert(a, r, to);
+  return padded ? pass_alg_pad(a, r, pass_alg_convert(a, Y, to), p) : r;
 }
 
 // Every window holds one element of A and padding besides: A repeated
