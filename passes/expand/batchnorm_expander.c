@@ -4,7 +4,8 @@
 // Training: mean = sum(x)/n, var = sum(x*x)/n - mean*mean, y = (x-mean)*rsqrt(var+eps)*scale +
 // offset. Gradient: the derivatives of that with respect to x, scale and offset. Inference: scale
 // and shift are computed per feature. n is read from the operand (get-dimension-size), because its
-// dimensions may be dynamic; constant_folding replaces it by a constant.
+// dimensions may be dynamic; constant_folding replaces it by a constant. Types below 16 bits hold
+// neither n nor the sums of squares: of them, all is computed in f32, and rounded at the end.
 #include "passes/run/rewrite.h"
 
 static const hlo_shape *with_layout_of(const hlo_instr *i, const hlo_shape *s) {
@@ -16,7 +17,7 @@ static hlo_instr *binary(hlo_opcode op, hlo_instr *a, hlo_instr *b) {
 }
 
 typedef struct bnorm {
-  hlo_instr *i;
+  hlo_instr *i, *in[5];          // the operands, in the type that all is computed in
   const hlo_shape *big, *small;  // the activation; the feature dimension alone
   i64 feature;
   u32 nreduced;
@@ -27,11 +28,14 @@ typedef struct bnorm {
 } bnorm;
 
 static bnorm bnorm_of(hlo_instr *i) {
-  hlo_instr *x = hlo_operand(i, 0);
-  bnorm b = {.i = i,
-             .big = x->shape,
-             .small = hlo_operand(i, 1)->shape,
-             .feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0)};
+  bnorm b = {.i = i, .feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0)};
+  for (u32 k = 0; k < i->noperands && k < HS_COUNT(b.in); k++) {
+    b.in[k] = hlo_operand(i, k);
+    if (hlo_dtype_bits(b.in[k]->shape->dtype) < 16) b.in[k] = hlo_build_convert(b.in[k], HLO_F32);
+  }
+  hlo_instr *x = b.in[0];
+  b.big = x->shape;
+  b.small = b.in[1]->shape;
   hlo_dtype t = b.big->dtype;
   const hlo_attr *eps = hlo_attr_get(i, HLO_ATTR_EPSILON);
   // a float in XLA, whatever the arrays are
@@ -70,22 +74,19 @@ static hlo_instr *inverse_stddev(hlo_instr *var, hlo_instr *eps) {
 }
 
 static hlo_instr *expand_inference(const bnorm *b) {
-  hlo_instr *x = hlo_operand(b->i, 0), *offset = hlo_operand(b->i, 2), *mean = hlo_operand(b->i, 3),
-            *var = hlo_operand(b->i, 4);
-  hlo_instr *scale =
-      binary(HLO_MULTIPLY, hlo_operand(b->i, 1), inverse_stddev(var, fill(b->small, b->eps)));
+  hlo_instr *x = b->in[0], *offset = b->in[2], *mean = b->in[3], *var = b->in[4];
+  hlo_instr *scale = binary(HLO_MULTIPLY, b->in[1], inverse_stddev(var, fill(b->small, b->eps)));
   hlo_instr *shift = binary(HLO_SUBTRACT, offset, binary(HLO_MULTIPLY, mean, scale));
   return binary(HLO_ADD, binary(HLO_MULTIPLY, x, spread(b, scale)), spread(b, shift));
 }
 
 static hlo_instr *expand_training(const bnorm *b) {
-  hlo_instr *x = hlo_operand(b->i, 0), *mean = by_count(b, feature_sum(b, x)),
+  hlo_instr *x = b->in[0], *mean = by_count(b, feature_sum(b, x)),
             *square = by_count(b, feature_sum(b, binary(HLO_MULTIPLY, x, x)));
   hlo_instr *var = binary(HLO_SUBTRACT, square, binary(HLO_MULTIPLY, mean, mean));
   hlo_instr *inv = inverse_stddev(spread(b, var), fill(b->big, b->eps));
   hlo_instr *y = binary(HLO_MULTIPLY, binary(HLO_SUBTRACT, x, spread(b, mean)), inv);
-  y = binary(HLO_ADD, binary(HLO_MULTIPLY, y, spread(b, hlo_operand(b->i, 1))),
-             spread(b, hlo_operand(b->i, 2)));
+  y = binary(HLO_ADD, binary(HLO_MULTIPLY, y, spread(b, b->in[1])), spread(b, b->in[2]));
   hlo_instr *parts[] = {y, mean, var};
   return hlo_add_tuple(b->i->parent, 3, parts);
 }
@@ -93,8 +94,7 @@ static hlo_instr *expand_training(const bnorm *b) {
 // d_offset = sum(g); d_scale = sum(g*(x-mean)) * inv; d_x = scale*inv/n * (n*g - d_offset -
 // (x-mean) * sum(g*(x-mean)) / (var+eps))
 static hlo_instr *expand_grad(const bnorm *b) {
-  hlo_instr *x = hlo_operand(b->i, 0), *scale = hlo_operand(b->i, 1), *mean = hlo_operand(b->i, 2),
-            *var = hlo_operand(b->i, 3), *g = hlo_operand(b->i, 4);
+  hlo_instr *x = b->in[0], *scale = b->in[1], *mean = b->in[2], *var = b->in[3], *g = b->in[4];
   hlo_instr *eps = fill(b->big, b->eps), *big_var = spread(b, var),
             *centered = binary(HLO_SUBTRACT, x, spread(b, mean));
   hlo_instr *sum_gc = feature_sum(b, binary(HLO_MULTIPLY, g, centered)),
