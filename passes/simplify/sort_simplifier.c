@@ -2,13 +2,15 @@
 // smaller sorts.
 //
 // Operands that the comparator does not use and whose results have no users are removed. A sort
-// along a dimension of size 1 is replaced by its operands.
+// along a dimension of size 1 is replaced by its operands, unless it calls dimensions dynamic: the
+// operands may not.
 #include "passes/run/rewrite.h"
 
 static bool trivial(const hlo_instr *s) {
   const hlo_shape *x = hlo_operand(s, 0)->shape;
   hlo_ints d = hlo_attr_ints(s, HLO_ATTR_DIMENSIONS);
-  return d.n == 1 && d.v[0] < x->rank && x->dims[d.v[0]] <= 1 && !hlo_shape_is_dynamic(x);
+  return d.n == 1 && d.v[0] < x->rank && x->dims[d.v[0]] <= 1 && !hlo_shape_is_dynamic(x) &&
+         !hlo_shape_is_dynamic(s->shape);
 }
 
 // Operand k in the precision that the sort states for its result.
