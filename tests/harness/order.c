@@ -150,8 +150,9 @@ static hlo_instr *apart(hlo_instr *i, hlo_opcode op, hlo_instr *neutral) {
             *grows = hlo_build_compare(size, full, HLO_DIRECTION_GT),
             *most = reduced(i, hlo_build_select(grows, x, full), neutral),
             *rest = reduced(i, hlo_build_select(grows, full, x), neutral);
-  return hlo_build_binary(op, hlo_build_binary(op, most, rest),
-                          hlo_add_broadcast(init, i->shape, 0, NULL));
+  return hlo_build_binary(
+      op, hlo_build_binary(op, most, rest),
+      hlo_add_broadcast(hlo_build_convert(init, i->shape->dtype), i->shape, 0, NULL));
 }
 
 static bool reorder(hlo_instr *i, grouping how) {
@@ -161,7 +162,8 @@ static bool reorder(hlo_instr *i, grouping how) {
   hlo_dtype t = i->shape->dtype;
   hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
   bool plain = hlo_dtype_is_float(t) && x->shape->dtype == t &&
-               hlo_operand(i, 1)->shape->dtype == t && !hlo_shape_is_dynamic(x->shape);
+               hlo_dtype_is_float(hlo_operand(i, 1)->shape->dtype) &&
+               !hlo_shape_is_dynamic(x->shape);
   if (!plain || (op != HLO_ADD && op != HLO_MULTIPLY)) return false;
   if (how == GROUPS_TURNED) {
     hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
