@@ -2,7 +2,8 @@
 // reshapes become bitcasts, with copies where elements move.
 //
 // A reshape that moves nothing in memory becomes a bitcast, any other one a copy and a bitcast, in
-// either order; if no layout permits that, a bitcast between two copies.
+// either order; if no layout permits that, a bitcast between two copies. A reshape that states
+// another precision converts first.
 #include "passes/layout/layout.h"
 
 static bool plain_layout(const hlo_shape *s) {
@@ -31,6 +32,7 @@ static hs_status run(pass_ctx *c) {
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;
+      if (x->shape->dtype != i->shape->dtype) x = hlo_build_convert(x, i->shape->dtype);
       if (scalar || pass_reshape_is_bitcast(x->shape, i->shape)) {
         hlo_replace(i, bitcast(x, i->shape));
         continue;

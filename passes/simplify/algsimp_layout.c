@@ -7,7 +7,7 @@
 // ---- is it a bitcast? ---------------------------------------------------------------------------
 static bool transpose_is_bitcast(const hlo_instr *i) {
   const hlo_shape *from = X->shape, *to = i->shape;
-  if (!pass_plain_layout(from) || !pass_plain_layout(to)) return false;
+  if (!pass_plain_layout(from) || !pass_plain_layout(to) || from->dtype != to->dtype) return false;
   u32 fo[HLO_MAX_RANK], ot[HLO_MAX_RANK], nf = pass_physical_order(from, fo),
                                           nt = pass_physical_order(to, ot);
   hlo_ints p = alg_dims(i);
@@ -21,7 +21,9 @@ static bool transpose_is_bitcast(const hlo_instr *i) {
 static hlo_instr *viewed(hlo_instr *i) {
   for (hlo_instr *o = X;; o = hlo_operand(o, 0)) {
     if (hlo_shape_is_array(o->shape) && pass_reshape_is_bitcast(o->shape, i->shape)) return o;
-    if ((o->opcode != HLO_RESHAPE && o->opcode != HLO_COPY) || hlo_is_controlled(o)) return NULL;
+    if ((o->opcode != HLO_RESHAPE && o->opcode != HLO_COPY) || hlo_is_controlled(o) ||
+        o->shape->dtype != hlo_operand(o, 0)->shape->dtype)
+      return NULL;
   }
 }
 
