@@ -184,7 +184,8 @@ static bool small_enough(pass_ctx *c, const hlo_instr *i, const folding *f) {
   i64 in = 0;
   if (f->aggressive) return true;
   for (u32 k = 0; k < i->noperands; k++)
-    if (hlo_shape_is_array(hlo_operand(i, k)->shape)) in += hlo_operand(i, k)->shape->elements;
+    if (hlo_shape_is_array(hlo_operand(i, k)->shape))
+      in = hs_add_sat_i64(in, hlo_operand(i, k)->shape->elements);
   if (hlo_shape_is_array(i->shape) && HS_MAX(i->shape->elements, in) > MAX_ELEMENTS) {
     pass_note_declined(c, i, NULL, "%lld elements are too many to fold",
                        (long long)HS_MAX(i->shape->elements, in));
