@@ -324,7 +324,7 @@ static void make_call(pass_ctx *p, const gemm *g) {
   if (g->c) ops[n] = viewed(g->c, out, g->end), n++;
   if (g->bias) ops[n++] = g->bias;
   i64 space = pass_option_int(p, "workspace"), taken = 0;
-  for (u32 k = 0; k < n; k++) taken += hlo_shape_bytes(ops[k]->shape);
+  for (u32 k = 0; k < n; k++) taken = hs_add_sat_i64(taken, hlo_shape_bytes(ops[k]->shape));
   if (!g->lt && taken < space) space = taken;
   parts[np] = hlo_shape_array(m->ctx, HLO_S8, 1, &space);
   if (out->layout) parts[np] = hlo_shape_fill_layout(m->ctx, parts[np]);

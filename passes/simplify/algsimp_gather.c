@@ -165,7 +165,7 @@ static bool side_by_side(const hlo_instr *s, const hlo_instr *t, i64 *dim, i64 *
     }
     ud--;
   }
-  return *dim >= 0 && u->elements + v->elements < s->shape->elements;
+  return *dim >= 0 && hs_add_sat_i64(u->elements, v->elements) < s->shape->elements;
 }
 
 static bool same_numbers(const hlo_instr *s, const hlo_instr *t) {

@@ -71,7 +71,7 @@ static bool sink_group(pass_ctx *c, hlo_instr *i) {
       for (size_t g = 0; g < group.n && !known; g++) known = group.v[g] == users[u];
       if (known) continue;
       hs_vec_push(&group, users[u]);
-      computed += users[u]->shape->elements;
+      computed = hs_add_sat_i64(computed, users[u]->shape->elements);
     }
   }
   bool more = computed < source->shape->elements || pass_may_rewrite(c);
