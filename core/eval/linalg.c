@@ -477,13 +477,15 @@ hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   for (i64 k = 0; k < b.n; k++) {
     i64 f = feature_of(&b, k);
     offset[f] += g[k];
-    scale[f] += g[k] * (x[k] - mean[f]) / sqrt(var[f] + b.eps);
+    scale[f] += g[k] * (x[k] - mean[f]);  // divided at the end: each term could be infinite
   }
   for (i64 k = 0; k < b.n; k++) {
     i64 f = feature_of(&b, k);
     double inv = 1 / sqrt(var[f] + b.eps), m = (double)b.per;
-    b.in[0][k] = b.in[1][f] * inv / m * (m * g[k] - offset[f] - (x[k] - mean[f]) * inv * scale[f]);
+    double slope = (x[k] - mean[f]) * scale[f] / (var[f] + b.eps);
+    b.in[0][k] = b.in[1][f] * inv / m * (m * g[k] - offset[f] - slope);
   }
+  for (i64 f = 0; f < b.features; f++) scale[f] /= sqrt(var[f] + b.eps);
   double *v[3] = {b.in[0], scale, offset};
   hs_status st = norm_out(e, i, &b, 3, v, out);
   hs_free(scale);
