@@ -100,17 +100,16 @@ static bool is_in_place(const transform *t) { return t->type == FFT_C2C || t->ty
 
 #define FFT_TRY(call, what) HS_TRY(fft_check((call), (what)))
 
-static hs_status plan(gpu_program *g, fourier_call *c, size_t *work) {
+static hs_status plan(fourier_call *c, size_t *work) {
   static const char what[] = "planning a transform";
   const fft_api *api = &c->fourier->api;
   transform *t = &c->t;
   FFT_TRY(api->create(&c->plan), what);
   c->planned = true;
   FFT_TRY(api->allocates(c->plan, false), what);
-  FFT_TRY(api->make(c->plan, t->rank, t->n, t->in, 1, t->in_elements, t->out, 1, t->out_elements,
-                    t->type, t->batch, work),
-          what);
-  return fft_check(api->stream(c->plan, g->dev->stream), what);
+  return fft_check(api->make(c->plan, t->rank, t->n, t->in, 1, t->in_elements, t->out, 1,
+                             t->out_elements, t->type, t->batch, work),
+                   what);
 }
 
 // Divides numbers, of which complex ones are two.
@@ -158,6 +157,8 @@ static hs_status run_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
     in = divided;
   }
   g->launches++;
+  // bodies of loops are recorded in streams of their own
+  HS_TRY(fft_check(c->fourier->api.stream(c->plan, g->dev->stream), "a transform"));
   return execute(c, in, out);
 }
 
@@ -186,7 +187,7 @@ static const gpu_call_kind transforms = {
 
 static hs_status make(gpu_program *g, const hlo_instr *i, fourier_call *c, i64 *scratch) {
   size_t work = 0;
-  HS_TRY(plan(g, c, &work));
+  HS_TRY(plan(c, &work));
   i64 in_bytes = hlo_shape_bytes(hlo_operand(i, 0)->shape);
   c->work_at = c->t.inverse && !is_in_place(&c->t) ? gpu_aligned(in_bytes) : 0;
   c->work_bytes = work;

@@ -95,6 +95,30 @@ static void program(void **st) {
              "h: 1 of 512: cuFFT");
 }
 
+// In a loop that the device decides, whose body is recorded in a stream of its own: the transforms
+// are part of the body, not of what is around it.
+static void decided_loop(void **st) {
+  (void)st;
+  goes_there(MODULE("cond { s = (s32[], s32[], c64[512]) parameter(0)\n"
+                    " i = s32[] get-tuple-element(s), index=0\n"
+                    " n = s32[] get-tuple-element(s), index=1\n"
+                    " ROOT c = pred[] compare(i, n), direction=LT }\n"
+                    "body { s = (s32[], s32[], c64[512]) parameter(0)\n"
+                    " i = s32[] get-tuple-element(s), index=0\n"
+                    " n = s32[] get-tuple-element(s), index=1\n"
+                    " x = c64[512] get-tuple-element(s), index=2\n one = s32[] constant(1)\n"
+                    " j = s32[] add(i, one)\n f = c64[512] fft(x), fft_type=FFT, fft_length={512}\n"
+                    " g = c64[512] multiply(f, x)\n"
+                    " h = c64[512] fft(g), fft_type=IFFT, fft_length={512}\n"
+                    " ROOT r = (s32[], s32[], c64[512]) tuple(j, n, h) }\n"
+                    "ENTRY e { k = s32[] parameter(0)\n x = c64[512] parameter(1)\n"
+                    " zero = s32[] constant(0)\n m = s32[] multiply(k, zero)\n"
+                    " three = s32[] constant(3)\n n = s32[] add(m, three)\n"
+                    " s = (s32[], s32[], c64[512]) tuple(zero, n, x)\n"
+                    " ROOT w = (s32[], s32[], c64[512]) while(s), condition=cond, body=body }"),
+             "loops and branches: 1 on the device, 0 driven");
+}
+
 static void left_to_the_host(void **st) {
   (void)st;
   stays(SMALL, "ok", BACKEND_LIBRARIES_OFF, NULL);
@@ -148,6 +172,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(without_workspace),
       cmocka_unit_test(ranks),
       cmocka_unit_test(program),
+      cmocka_unit_test(decided_loop),
       cmocka_unit_test(left_to_the_host),
       cmocka_unit_test_teardown(faults, remove_folder),
       cmocka_unit_test(installed),
