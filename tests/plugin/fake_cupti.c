@@ -26,7 +26,7 @@
 #include "backends/gpu/emu/api.h"
 #include "tests/plugin/fake_mode.h"
 
-enum { COPY = 1, SET = 2, KERNEL = 10, EXTERNAL = 39, GRAPH = 51, KINDS = 64 };
+enum { COPY = 1, SET = 2, DRIVER = 4, KERNEL = 10, EXTERNAL = 39, GRAPH = 51, KINDS = 64 };
 enum {
   OK = 0,
   INVALID = 1,
@@ -63,6 +63,11 @@ typedef struct external_record {
   u64 id;
   u32 correlation, pad;
 } external_record;
+typedef struct call_record {
+  u32 kind, function;
+  u64 start, end;
+  u32 process, thread, correlation, answer;
+} call_record;
 typedef struct graph_record {
   u32 kind, correlation;
   u64 start, end;
@@ -74,7 +79,9 @@ _Static_assert(sizeof(kernel_record) == 208 && offsetof(kernel_record, correlati
                "as CUpti_ActivityKernel9");
 _Static_assert(sizeof(transfer_record) == 88 && offsetof(transfer_record, correlation) == 44,
                "as CUpti_ActivityMemcpy5");
-_Static_assert(sizeof(external_record) == 24 && sizeof(graph_record) == 48, "as CUPTI's");
+_Static_assert(sizeof(external_record) == 24 && sizeof(graph_record) == 48 &&
+                   sizeof(call_record) == 40,
+               "as CUPTI's");
 
 typedef void requested_fn(u8 **buffer, size_t *size, size_t *most);
 typedef void completed_fn(void *context, u32 stream, u8 *buffer, size_t size, size_t valid);
@@ -99,6 +106,7 @@ static size_t bytes_of(u32 kind) {
   case COPY:
   case SET: return sizeof(transfer_record);
   case EXTERNAL: return sizeof(external_record);
+  case DRIVER: return sizeof(call_record);
   case GRAPH: return sizeof(graph_record);
   default: return 0;
   }
@@ -178,10 +186,13 @@ static void asked(u32 correlation) {
   ranges.range_of[correlation % MOST_CALLS] =
       ranges.in_pass && ranges.open && ranges.next <= ranges.room ? (i32)ranges.next - 1 : NONE;
   external_record r = {.kind = EXTERNAL, .external_kind = CUSTOM, .correlation = correlation};
-  if (depth && fake.enabled[EXTERNAL]) {
+  call_record call = {.kind = DRIVER, .correlation = correlation};
+  // numbers go with the records of calls, before them
+  if (depth && fake.enabled[EXTERNAL] && fake.enabled[DRIVER]) {
     r.id = external[depth - 1];
     put(&r, sizeof r);
   }
+  if (fake.enabled[DRIVER]) put(&call, sizeof call);
   (void)pthread_mutex_unlock(&fake.lock);
 }
 

@@ -45,13 +45,11 @@ static hs_status image_new(counters_image *x, size_t n) {
 
 // ---- plans --------------------------------------------------------------------------------------
 
-enum { NO_SUCH_METRIC = 17 };
-
 // A metric that the chip does not have is left out.
 static hs_status add_metric(counters_plan *p, counters_metric m, const char *name) {
   counters_add a = {.bytes_of = BYTES_add, .host = p->host, .names = &name, .n = 1};
   cupti_result r = p->api->add(&a);
-  if (r == NO_SUCH_METRIC) return HS_GOOD;
+  if (r == COUNTERS_NO_METRIC) return HS_GOOD;
   HS_TRY(cupti_check(r, name));
   p->names[p->n] = name;
   p->metric[p->n++] = m;

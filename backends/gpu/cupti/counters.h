@@ -135,7 +135,12 @@ typedef struct counters_range {
 } counters_range;
 
 // CUPTI's numbers: the profiler of ranges; ranges that we name; passes that we repeat the work for.
-enum { COUNTERS_BY_RANGE = 0, COUNTERS_OUR_RANGES = 2, COUNTERS_OUR_REPLAY = 3 };
+enum {
+  COUNTERS_BY_RANGE = 0,
+  COUNTERS_OUR_RANGES = 2,
+  COUNTERS_OUR_REPLAY = 3,
+  COUNTERS_NO_METRIC = 17,  // the chip has none of that name
+};
 
 typedef struct counters_api {
 #define COUNTERS_FN(field, symbol, args, last, theirs) cupti_result (*field)(args *);

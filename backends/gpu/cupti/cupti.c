@@ -80,19 +80,14 @@ hs_status cupti_open(const char *path, cupti_api *out) {
 
 // ---- records ------------------------------------------------------------------------------------
 
-// Where a field lies in the records of a kind; 0: it has none (at 0 is the kind).
+// Where a field lies in the records of a kind, by its number; 0: it has none (at 0 is the kind).
 typedef struct layout {
-  cupti_kind kind;
   u8 correlation, begin, end, bytes, name, grid, block, registers, shared;
 } layout;
 static const layout layouts[] = {
-    {CUPTI_COPY, .correlation = 44, .begin = 16, .end = 24, .bytes = 8},
-    {CUPTI_SET, .correlation = 44, .begin = 16, .end = 24, .bytes = 8},
-    {CUPTI_KERNEL, .correlation = 92, .begin = 16, .end = 24, .name = 104, .grid = 52, .block = 64,
-     .registers = 6, .shared = 76},
-    {CUPTI_OVERHEAD, .begin = 24, .end = 32},
-    {CUPTI_EXTERNAL, .correlation = 16, .bytes = 8},  // here: our number
-    {CUPTI_GRAPH, .correlation = 4, .begin = 8, .end = 16},
+#define CUPTI_RECORD(kind, field, at, theirs, oldest, member) [CUPTI_##kind].field = (at),
+#include "backends/gpu/cupti/cupti_records.def"
+#undef CUPTI_RECORD
 };
 
 static u32 get32(const char *r, u8 at) {
@@ -111,27 +106,24 @@ bool cupti_decode(const void *record, cupti_activity *out) {
   const char *r = record;
   u32 kind;
   memcpy(&kind, r, sizeof kind);
-  for (size_t k = 0; k < HS_COUNT(layouts); k++) {
-    const layout *l = &layouts[k];
-    if (l->kind != kind) continue;
-    *out = (cupti_activity){.kind = l->kind,
-                            .correlation = get32(r, l->correlation),
-                            .begin = get64(r, l->begin),
-                            .end = get64(r, l->end),
-                            .grid = get32(r, l->grid),
-                            .block = get32(r, l->block)};
-    u64 bytes = get64(r, l->bytes);
-    if (kind == CUPTI_EXTERNAL) out->external = bytes;
-    else out->bytes = bytes;
-    if (l->name) memcpy(&out->name, r + l->name, sizeof out->name);
-    u16 registers = 0;
-    if (l->registers) memcpy(&registers, r + l->registers, sizeof registers);
-    out->registers = registers;
-    if (l->shared) out->shared = get32(r, l->shared) + get32(r, (u8)(l->shared + 4));
-    if (out->end < out->begin) out->end = out->begin;  // not finished: CUPTI says so with zeros
-    return true;
-  }
-  return false;
+  const layout *l = kind < HS_COUNT(layouts) ? &layouts[kind] : NULL;
+  if (!l || !(l->correlation | l->begin)) return false;
+  *out = (cupti_activity){.kind = (cupti_kind)kind,
+                          .correlation = get32(r, l->correlation),
+                          .begin = get64(r, l->begin),
+                          .end = get64(r, l->end),
+                          .grid = get32(r, l->grid),
+                          .block = get32(r, l->block)};
+  u64 bytes = get64(r, l->bytes);
+  if (kind == CUPTI_EXTERNAL) out->external = bytes;
+  else out->bytes = bytes;
+  if (l->name) memcpy(&out->name, r + l->name, sizeof out->name);
+  u16 registers = 0;
+  if (l->registers) memcpy(&registers, r + l->registers, sizeof registers);
+  out->registers = registers;
+  if (l->shared) out->shared = get32(r, l->shared) + get32(r, (u8)(l->shared + 4));
+  if (out->end < out->begin) out->end = out->begin;  // not finished: CUPTI says so with zeros
+  return true;
 }
 
 // ---- collecting ---------------------------------------------------------------------------------
@@ -167,8 +159,10 @@ static void completed(void *context, u32 stream, u8 *buffer, size_t size, size_t
   free(buffer);
 }
 
-static const int kinds[] = {CUPTI_KERNEL, CUPTI_COPY,     CUPTI_SET,
-                            CUPTI_GRAPH,  CUPTI_EXTERNAL, CUPTI_OVERHEAD};
+// Our numbers go with the records of calls, of the driver's API or of the runtime's, which NVIDIA's
+// libraries use: without those there are none.
+static const int kinds[] = {CUPTI_DRIVER, CUPTI_RUNTIME, CUPTI_KERNEL,   CUPTI_COPY,
+                            CUPTI_SET,    CUPTI_GRAPH,   CUPTI_EXTERNAL, CUPTI_OVERHEAD};
 
 hs_status cupti_trace_begin(const cupti_api *api, cupti_trace *t) {
   *t = (cupti_trace){.api = api};

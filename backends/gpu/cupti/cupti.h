@@ -13,6 +13,8 @@ typedef void cupti_completed(void *context, u32 stream, u8 *buffer, size_t size,
 typedef enum cupti_kind {
   CUPTI_COPY = 1,
   CUPTI_SET = 2,
+  CUPTI_DRIVER = 4,   // a call of the driver's API
+  CUPTI_RUNTIME = 5,  // or of the runtime's
   CUPTI_KERNEL = 10,
   CUPTI_OVERHEAD = 17,  // of the profiler itself
   CUPTI_EXTERNAL = 39,  // joins a launch to a number of ours
@@ -42,7 +44,7 @@ typedef struct cupti_activity {
   u32 grid, block, registers, shared, graph;  // KERNEL: first dims, bytes of shared memory
   const char *name;                           // KERNEL; CUPTI's own text
 } cupti_activity;
-// False for kinds that are not listed above.
+// False for kinds that nothing is read of.
 bool cupti_decode(const void *record, cupti_activity *out);
 
 // A recording of the process: one at a time.
