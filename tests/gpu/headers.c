@@ -1,5 +1,6 @@
-// headers.c — compiled, never run: what backends/gpu/cuda says of NVIDIA's libraries is what
-// their own headers say: numbers, structures, and what functions take (tests/cuda_headers.sh).
+// headers.c — compiled, never run: what backends/gpu says of NVIDIA's libraries is what their own
+// headers say: numbers and structures (tests/cuda_headers.sh). signatures.cc has what functions
+// take.
 #include <cublasLt.h>
 
 #include "backends/gpu/cuda/cublaslt.h"
@@ -24,6 +25,7 @@
 #define ERROR_UNKNOWN(n)  // ours, for all others
 #include "backends/gpu/cuda/cublaslt_errors.def"
 #undef BLAS_ERROR
+#undef SAME_ERROR
 
 #define SAME_PLACE(ours, theirs)                                                 \
   _Static_assert(offsetof(blas_choice, ours) ==                                  \
@@ -42,29 +44,6 @@ _Static_assert(sizeof(blas_choice) == sizeof(cublasLtMatmulHeuristicResult_t) &&
 _Static_assert(CUBLAS_VERSION >= BLAS_OLDEST && CUBLAS_VERSION < BLAS_TOO_NEW,
                "the toolkit's version is one that is taken");
 
-// The functions are there, and those with numbers among their arguments take what we pass.
-static inline void functions_exist(const void **out) {
-#define BLAS_FN(field, symbol, need, args) *out++ = (const void *)(size_t)symbol;
-#include "backends/gpu/cuda/cublaslt.def"
-#undef BLAS_FN
-}
-static inline void arguments(void) {
-  cublasStatus_t (*layout_new)(cublasLtMatrixLayout_t *, cudaDataType, u64, u64, i64) =
-      cublasLtMatrixLayoutCreate;
-  cublasStatus_t (*desc_set)(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void *,
-                             size_t) = cublasLtMatmulDescSetAttribute;
-  cublasStatus_t (*heuristic)(
-      cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-      cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatmulPreference_t, int,
-      cublasLtMatmulHeuristicResult_t *, int *) = cublasLtMatmulAlgoGetHeuristic;
-  cublasStatus_t (*multiply)(cublasLtHandle_t, cublasLtMatmulDesc_t, const void *, const void *,
-                             cublasLtMatrixLayout_t, const void *, cublasLtMatrixLayout_t,
-                             const void *, const void *, cublasLtMatrixLayout_t, void *,
-                             cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t *, void *, size_t,
-                             cudaStream_t) = cublasLtMatmul;
-  size_t (*version)(void) = cublasLtGetVersion;
-  (void)layout_new, (void)desc_set, (void)heuristic, (void)multiply, (void)version;
-}
 _Static_assert(sizeof(cublasStatus_t) == sizeof(blas_result) &&
                    sizeof(cudaDataType) == sizeof(int) &&
                    sizeof(cublasComputeType_t) == sizeof(int) && sizeof(cuda_ptr) == sizeof(void *),
@@ -96,20 +75,6 @@ _Static_assert(sizeof(cublasStatus_t) == sizeof(blas_result) &&
 #include "backends/gpu/cuda/cufft_errors.def"
 #undef FFT_ERROR
 
-static inline void transforms_exist(const void **out) {
-#define FFT_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
-#include "backends/gpu/cuda/cufft.def"
-#undef FFT_FN
-}
-static inline void transform_arguments(void) {
-  cufftResult (*make)(int, int, long long *, long long *, long long, long long, long long *,
-                      long long, long long, cufftType, long long, size_t *) = cufftMakePlanMany64;
-  cufftResult (*c2c)(int, cufftComplex *, cufftComplex *, int) = cufftExecC2C;
-  cufftResult (*c2r)(int, cufftComplex *, cufftReal *) = cufftExecC2R;
-  cufftResult (*work)(int, void *) = cufftSetWorkArea;
-  cufftResult (*stream)(int, cudaStream_t) = cufftSetStream;
-  (void)make, (void)c2c, (void)c2r, (void)work, (void)stream;
-}
 _Static_assert(sizeof(cufftResult) == sizeof(fft_result) &&
                    sizeof(cufftHandle) == sizeof(fft_plan) && sizeof(cufftType) == sizeof(int) &&
                    sizeof(long long) == sizeof(i64),
@@ -143,62 +108,6 @@ _Static_assert(CUFFT_VERSION >= FFT_OLDEST && CUFFT_VERSION < FFT_TOO_NEW,
 #include "backends/gpu/cuda/cusolver_errors.def"
 #undef SOLVER_ERROR
 
-static inline void linear_algebra_exists(const void **out) {
-#define CUBLAS_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
-#include "backends/gpu/cuda/cublas.def"
-#undef CUBLAS_FN
-#define SOLVER_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
-#include "backends/gpu/cuda/cusolver.def"
-#undef SOLVER_FN
-}
-static inline void linear_arguments(void) {
-  cublasStatus_t (*one)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t,
-                        cublasDiagType_t, int, int, const cuComplex *, const cuComplex *, int,
-                        cuComplex *, int) = cublasCtrsm_v2;
-  cublasStatus_t (*all)(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t,
-                        cublasDiagType_t, int, int, const double *, const double *const *, int,
-                        double *const *, int, int) = cublasDtrsmBatched;
-  cusolverStatus_t (*room)(cusolverDnHandle_t, cublasFillMode_t, int, float *, int, int *) =
-      cusolverDnSpotrf_bufferSize;
-  cusolverStatus_t (*factor)(cusolverDnHandle_t, cublasFillMode_t, int, double *, int, double *,
-                             int, int *) = cusolverDnDpotrf;
-  cusolverStatus_t (*factors)(cusolverDnHandle_t, cublasFillMode_t, int, cuComplex **, int, int *,
-                              int) = cusolverDnCpotrfBatched;
-  (void)one, (void)all, (void)room, (void)factor, (void)factors;
-}
-static inline void lapack_arguments(void) {
-  cusolverStatus_t (*lu)(cusolverDnHandle_t, int, int, float *, int, float *, int *, int *) =
-      cusolverDnSgetrf;
-  cusolverStatus_t (*qr)(cusolverDnHandle_t, int, int, double *, int, double *, double *, int,
-                         int *) = cusolverDnDgeqrf;
-  cusolverStatus_t (*q)(cusolverDnHandle_t, int, int, int, cuComplex *, int, const cuComplex *,
-                        cuComplex *, int, int *) = cusolverDnCungqr;
-  cusolverStatus_t (*by_q)(cusolverDnHandle_t, cublasSideMode_t, cublasOperation_t, int, int, int,
-                           const float *, int, const float *, float *, int, float *, int, int *) =
-      cusolverDnSormqr;
-  cusolverStatus_t (*by_q_room)(cusolverDnHandle_t, cublasSideMode_t, cublasOperation_t, int, int,
-                                int, const float *, int, const float *, const float *, int, int *) =
-      cusolverDnSormqr_bufferSize;
-  cusolverStatus_t (*eigen)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int,
-                            cuComplex *, int, float *, cuComplex *, int, int *) = cusolverDnCheevd;
-  cusolverStatus_t (*eigen_room)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int,
-                                 const double *, int, const double *, int *) =
-      cusolverDnDsyevd_bufferSize;
-  cusolverStatus_t (*svd)(cusolverDnHandle_t, signed char, signed char, int, int, cuComplex *, int,
-                          float *, cuComplex *, int, cuComplex *, int, cuComplex *, int, float *,
-                          int *) = cusolverDnCgesvd;
-  cusolverStatus_t (*eigens)(cusolverDnHandle_t, cusolverEigMode_t, cublasFillMode_t, int,
-                             cuComplex *, int, float *, cuComplex *, int, int *, syevjInfo_t, int) =
-      cusolverDnCheevjBatched;
-  cublasStatus_t (*lus)(cublasHandle_t, int, double *const *, int, int *, int *, int) =
-      cublasDgetrfBatched;
-  cublasStatus_t (*qrs)(cublasHandle_t, int, int, float *const *, int, float *const *, int *, int) =
-      cublasSgeqrfBatched;
-  (void)eigens, (void)lus, (void)qrs;
-  cusolverStatus_t (*svd_room)(cusolverDnHandle_t, int, int, int *) = cusolverDnSgesvd_bufferSize;
-  (void)lu, (void)qr, (void)q, (void)by_q, (void)by_q_room;
-  (void)eigen, (void)eigen_room, (void)svd, (void)svd_room;
-}
 _Static_assert((int)CUSOLVER_EIG_MODE_NOVECTOR == SOLVER_VALUES &&
                    (int)CUSOLVER_EIG_MODE_VECTOR == SOLVER_VECTORS,
                "what is asked of eigenproblems has other numbers");
@@ -232,23 +141,6 @@ _Static_assert(CUSOLVER_VERSION >= SOLVER_OLDEST && CUSOLVER_VERSION < SOLVER_TO
 #include "backends/gpu/cuda/cudnn_errors.def"
 #undef DNN_ERROR
 
-static inline void convolutions_exist(const void **out) {
-#define DNN_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
-#include "backends/gpu/cuda/cudnn.def"
-#undef DNN_FN
-}
-static inline void convolution_arguments(void) {
-  cudnnStatus_t (*set)(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
-                       cudnnBackendAttributeType_t, i64, const void *) = cudnnBackendSetAttribute;
-  cudnnStatus_t (*get)(cudnnBackendDescriptor_t const, cudnnBackendAttributeName_t,
-                       cudnnBackendAttributeType_t, i64, i64 *, void *) = cudnnBackendGetAttribute;
-  cudnnStatus_t (*make)(cudnnBackendDescriptorType_t, cudnnBackendDescriptor_t *) =
-      cudnnBackendCreateDescriptor;
-  cudnnStatus_t (*run)(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t) =
-      cudnnBackendExecute;
-  size_t (*version)(void) = cudnnGetVersion;
-  (void)set, (void)get, (void)make, (void)run, (void)version;
-}
 _Static_assert(CUDNN_VERSION >= DNN_OLDEST && CUDNN_VERSION < DNN_TOO_NEW,
                "the version that is installed is one that is taken");
 _Static_assert(sizeof(cudnnBackendDescriptor_t) == sizeof(dnn_desc *) &&
@@ -257,7 +149,7 @@ _Static_assert(sizeof(cudnnBackendDescriptor_t) == sizeof(dnn_desc *) &&
                "descriptors are pointers, enumerations are ints");
 #endif
 
-// ---- the driver's conditional nodes -------------------------------------------------------------
+// ---- the driver ---------------------------------------------------------------------------------
 #include <cuda.h>
 
 #include "backends/gpu/cuda/cuda_api.h"
@@ -281,27 +173,130 @@ _Static_assert((int)CU_GRAPH_NODE_TYPE_CONDITIONAL == CUDA_NODE_CONDITIONAL &&
                    (int)CU_STREAM_CAPTURE_STATUS_ACTIVE == CUDA_CAPTURE_ACTIVE &&
                    (int)CU_STREAM_SET_CAPTURE_DEPENDENCIES == CUDA_CAPTURE_SET_AFTER,
                "numbers of conditional nodes");
-// In CUDA 13 the plain names are those of the versions that cuda.def asks for.
-static inline void condition_arguments(void) {
-  CUresult (*info)(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **,
-                   const CUgraphEdgeData **, size_t *) = cuStreamGetCaptureInfo;
-  CUresult (*after)(CUstream, CUgraphNode *, const CUgraphEdgeData *, size_t, unsigned) =
-      cuStreamUpdateCaptureDependencies;
-  CUresult (*into)(CUstream, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t,
-                   CUstreamCaptureMode) = cuStreamBeginCaptureToGraph;
-  CUresult (*add)(CUgraphNode *, CUgraph, const CUgraphNode *, const CUgraphEdgeData *, size_t,
-                  CUgraphNodeParams *) = cuGraphAddNode;
-  CUresult (*condition)(CUgraphConditionalHandle *, CUgraph, CUcontext, unsigned, unsigned) =
-      cuGraphConditionalHandleCreate;
-  (void)info, (void)after, (void)into, (void)add, (void)condition;
-}
-#define TEXT_(x) #x
-#define TEXT(x) TEXT_(x)
-_Static_assert(sizeof TEXT(cuGraphAddNode) == sizeof "cuGraphAddNode_v2" &&
-                   sizeof TEXT(cuStreamGetCaptureInfo) == sizeof "cuStreamGetCaptureInfo_v3" &&
-                   sizeof TEXT(cuStreamUpdateCaptureDependencies) ==
-                       sizeof "cuStreamUpdateCaptureDependencies_v2",
-               "the versions that the headers mean are those that are asked for");
+#define SAME_NUMBER(ours, theirs) \
+  _Static_assert((int)(theirs) == (int)(ours), #theirs " has another number");
+#define SAME_ERROR(ours, theirs) SAME_NUMBER(CUDA_##ours, theirs)
+SAME_ERROR(INVALID_VALUE, CUDA_ERROR_INVALID_VALUE)
+SAME_ERROR(OUT_OF_MEMORY, CUDA_ERROR_OUT_OF_MEMORY)
+SAME_ERROR(NOT_INITIALIZED, CUDA_ERROR_NOT_INITIALIZED)
+SAME_ERROR(DEINITIALIZED, CUDA_ERROR_DEINITIALIZED)
+SAME_ERROR(PROFILER_DISABLED, CUDA_ERROR_PROFILER_DISABLED)
+SAME_ERROR(STUB_LIBRARY, CUDA_ERROR_STUB_LIBRARY)
+SAME_ERROR(NEEDS_NEWER_DRIVER, CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER)
+SAME_ERROR(DEVICE_UNAVAILABLE, CUDA_ERROR_DEVICE_UNAVAILABLE)
+SAME_ERROR(NO_DEVICE, CUDA_ERROR_NO_DEVICE)
+SAME_ERROR(INVALID_DEVICE, CUDA_ERROR_INVALID_DEVICE)
+SAME_ERROR(NOT_LICENSED, CUDA_ERROR_DEVICE_NOT_LICENSED)
+SAME_ERROR(INVALID_IMAGE, CUDA_ERROR_INVALID_IMAGE)
+SAME_ERROR(INVALID_CONTEXT, CUDA_ERROR_INVALID_CONTEXT)
+SAME_ERROR(MAP_FAILED, CUDA_ERROR_MAP_FAILED)
+SAME_ERROR(NO_BINARY_FOR_GPU, CUDA_ERROR_NO_BINARY_FOR_GPU)
+SAME_ERROR(ECC_UNCORRECTABLE, CUDA_ERROR_ECC_UNCORRECTABLE)
+SAME_ERROR(UNSUPPORTED_LIMIT, CUDA_ERROR_UNSUPPORTED_LIMIT)
+SAME_ERROR(INVALID_PTX, CUDA_ERROR_INVALID_PTX)
+SAME_ERROR(NVLINK_UNCORRECTABLE, CUDA_ERROR_NVLINK_UNCORRECTABLE)
+SAME_ERROR(NO_JIT_COMPILER, CUDA_ERROR_JIT_COMPILER_NOT_FOUND)
+SAME_ERROR(PTX_VERSION, CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+SAME_ERROR(JIT_DISABLED, CUDA_ERROR_JIT_COMPILATION_DISABLED)
+SAME_ERROR(CONTAINED, CUDA_ERROR_CONTAINED)
+SAME_ERROR(INVALID_SOURCE, CUDA_ERROR_INVALID_SOURCE)
+SAME_ERROR(FILE_NOT_FOUND, CUDA_ERROR_FILE_NOT_FOUND)
+SAME_ERROR(SYMBOL_NOT_FOUND, CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND)
+SAME_ERROR(LIBRARY_INIT, CUDA_ERROR_SHARED_OBJECT_INIT_FAILED)
+SAME_ERROR(OPERATING_SYSTEM, CUDA_ERROR_OPERATING_SYSTEM)
+SAME_ERROR(INVALID_HANDLE, CUDA_ERROR_INVALID_HANDLE)
+SAME_ERROR(ILLEGAL_STATE, CUDA_ERROR_ILLEGAL_STATE)
+SAME_ERROR(NOT_FOUND, CUDA_ERROR_NOT_FOUND)
+SAME_ERROR(NOT_READY, CUDA_ERROR_NOT_READY)
+SAME_ERROR(ILLEGAL_ADDRESS, CUDA_ERROR_ILLEGAL_ADDRESS)
+SAME_ERROR(LAUNCH_RESOURCES, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
+SAME_ERROR(LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT)
+SAME_ERROR(CONTEXT_DESTROYED, CUDA_ERROR_CONTEXT_IS_DESTROYED)
+SAME_ERROR(ASSERT, CUDA_ERROR_ASSERT)
+SAME_ERROR(HOST_REGISTERED, CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED)
+SAME_ERROR(HOST_NOT_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED)
+SAME_ERROR(HARDWARE_STACK, CUDA_ERROR_HARDWARE_STACK_ERROR)
+SAME_ERROR(ILLEGAL_INSTRUCTION, CUDA_ERROR_ILLEGAL_INSTRUCTION)
+SAME_ERROR(MISALIGNED_ADDRESS, CUDA_ERROR_MISALIGNED_ADDRESS)
+SAME_ERROR(ADDRESS_SPACE, CUDA_ERROR_INVALID_ADDRESS_SPACE)
+SAME_ERROR(INVALID_PC, CUDA_ERROR_INVALID_PC)
+SAME_ERROR(LAUNCH_FAILED, CUDA_ERROR_LAUNCH_FAILED)
+SAME_ERROR(COOPERATIVE_TOO_LARGE, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE)
+SAME_ERROR(NOT_PERMITTED, CUDA_ERROR_NOT_PERMITTED)
+SAME_ERROR(NOT_SUPPORTED, CUDA_ERROR_NOT_SUPPORTED)
+SAME_ERROR(SYSTEM_NOT_READY, CUDA_ERROR_SYSTEM_NOT_READY)
+SAME_ERROR(DRIVER_MISMATCH, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
+SAME_ERROR(COMPAT_NOT_SUPPORTED, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE)
+SAME_ERROR(MPS_CONNECTION, CUDA_ERROR_MPS_CONNECTION_FAILED)
+SAME_ERROR(MPS_NOT_READY, CUDA_ERROR_MPS_SERVER_NOT_READY)
+SAME_ERROR(MPS_MAX_CLIENTS, CUDA_ERROR_MPS_MAX_CLIENTS_REACHED)
+SAME_ERROR(CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+SAME_ERROR(CAPTURE_INVALIDATED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+SAME_ERROR(CAPTURE_IMPLICIT, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT)
+SAME_ERROR(TIMEOUT, CUDA_ERROR_TIMEOUT)
+SAME_ERROR(GRAPH_UPDATE, CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE)
+SAME_ERROR(UNKNOWN, CUDA_ERROR_UNKNOWN)
+#undef SAME_ERROR
+#define SAME_DEVICE(ours, theirs) SAME_NUMBER(CUDA_DEVICE_##ours, CU_DEVICE_ATTRIBUTE_##theirs)
+SAME_DEVICE(MAX_THREADS_PER_BLOCK, MAX_THREADS_PER_BLOCK)
+SAME_DEVICE(MAX_BLOCK_X, MAX_BLOCK_DIM_X)
+SAME_DEVICE(MAX_BLOCK_Y, MAX_BLOCK_DIM_Y)
+SAME_DEVICE(MAX_BLOCK_Z, MAX_BLOCK_DIM_Z)
+SAME_DEVICE(MAX_GRID_X, MAX_GRID_DIM_X)
+SAME_DEVICE(MAX_GRID_Y, MAX_GRID_DIM_Y)
+SAME_DEVICE(MAX_GRID_Z, MAX_GRID_DIM_Z)
+SAME_DEVICE(SHARED_PER_BLOCK, MAX_SHARED_MEMORY_PER_BLOCK)
+SAME_DEVICE(WARP_SIZE, WARP_SIZE)
+SAME_DEVICE(REGISTERS_PER_BLOCK, MAX_REGISTERS_PER_BLOCK)
+SAME_DEVICE(CLOCK_KHZ, CLOCK_RATE)
+SAME_DEVICE(MULTIPROCESSORS, MULTIPROCESSOR_COUNT)
+SAME_DEVICE(HAS_TIMEOUT, KERNEL_EXEC_TIMEOUT)
+SAME_DEVICE(INTEGRATED, INTEGRATED)
+SAME_DEVICE(COMPUTE_MODE, COMPUTE_MODE)
+SAME_DEVICE(ECC, ECC_ENABLED)
+SAME_DEVICE(MEMORY_CLOCK_KHZ, MEMORY_CLOCK_RATE)
+SAME_DEVICE(MEMORY_BUS_BITS, GLOBAL_MEMORY_BUS_WIDTH)
+SAME_DEVICE(L2_BYTES, L2_CACHE_SIZE)
+SAME_DEVICE(THREADS_PER_MULTIPROCESSOR, MAX_THREADS_PER_MULTIPROCESSOR)
+SAME_DEVICE(ASYNC_ENGINES, ASYNC_ENGINE_COUNT)
+SAME_DEVICE(UNIFIED_ADDRESSING, UNIFIED_ADDRESSING)
+SAME_DEVICE(MAJOR, COMPUTE_CAPABILITY_MAJOR)
+SAME_DEVICE(MINOR, COMPUTE_CAPABILITY_MINOR)
+SAME_DEVICE(SHARED_PER_MULTIPROCESSOR, MAX_SHARED_MEMORY_PER_MULTIPROCESSOR)
+SAME_DEVICE(REGISTERS_PER_MULTIPROCESSOR, MAX_REGISTERS_PER_MULTIPROCESSOR)
+SAME_DEVICE(COOPERATIVE_LAUNCH, COOPERATIVE_LAUNCH)
+SAME_DEVICE(SHARED_PER_BLOCK_OPTIN, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
+SAME_DEVICE(BLOCKS_PER_MULTIPROCESSOR, MAX_BLOCKS_PER_MULTIPROCESSOR)
+SAME_DEVICE(SHARED_RESERVED, RESERVED_SHARED_MEMORY_PER_BLOCK)
+SAME_DEVICE(MEMORY_POOLS, MEMORY_POOLS_SUPPORTED)
+#define SAME_FUNCTION(ours, theirs) SAME_NUMBER(CUDA_FUNCTION_##ours, CU_FUNC_ATTRIBUTE_##theirs)
+SAME_FUNCTION(MAX_THREADS, MAX_THREADS_PER_BLOCK)
+SAME_FUNCTION(SHARED_BYTES, SHARED_SIZE_BYTES)
+SAME_FUNCTION(CONST_BYTES, CONST_SIZE_BYTES)
+SAME_FUNCTION(LOCAL_BYTES, LOCAL_SIZE_BYTES)
+SAME_FUNCTION(REGISTERS, NUM_REGS)
+SAME_FUNCTION(PTX_VERSION, PTX_VERSION)
+SAME_FUNCTION(BINARY_VERSION, BINARY_VERSION)
+SAME_FUNCTION(MAX_DYNAMIC_SHARED, MAX_DYNAMIC_SHARED_SIZE_BYTES)
+#define SAME_JIT(ours, theirs) SAME_NUMBER(CUDA_JIT_##ours, CU_JIT_##theirs)
+SAME_JIT(WALL_TIME, WALL_TIME)
+SAME_JIT(INFO_LOG, INFO_LOG_BUFFER)
+SAME_JIT(INFO_LOG_BYTES, INFO_LOG_BUFFER_SIZE_BYTES)
+SAME_JIT(ERROR_LOG, ERROR_LOG_BUFFER)
+SAME_JIT(ERROR_LOG_BYTES, ERROR_LOG_BUFFER_SIZE_BYTES)
+SAME_JIT(OPTIMIZATION, OPTIMIZATION_LEVEL)
+SAME_NUMBER(CUDA_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING)
+SAME_NUMBER(CUDA_EVENT_DEFAULT, CU_EVENT_DEFAULT)
+SAME_NUMBER(CUDA_EVENT_NO_TIMING, CU_EVENT_DISABLE_TIMING)
+SAME_NUMBER(CUDA_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+SAME_NUMBER(CUDA_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE)
+SAME_NUMBER(CUDA_PROC_ADDRESS_DEFAULT, CU_GET_PROC_ADDRESS_DEFAULT)
+SAME_NUMBER(CUDA_PROC_ADDRESS_FOUND, CU_GET_PROC_ADDRESS_SUCCESS)
+SAME_NUMBER(CUDA_PROC_ADDRESS_MISSING, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND)
+SAME_NUMBER(CUDA_PROC_ADDRESS_TOO_NEW, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT)
+_Static_assert(sizeof(CUresult) == sizeof(cuda_result) && sizeof(CUdevice) == sizeof(cuda_device) &&
+                   sizeof(CUdeviceptr) == sizeof(cuda_ptr) && sizeof(CUjit_option) == sizeof(int),
+               "enumerations and devices are ints, addresses have 64 bits");
 
 // ---- NCCL ---------------------------------------------------------------------------------------
 #if __has_include(<nccl.h>)
@@ -313,29 +308,6 @@ _Static_assert(sizeof TEXT(cuGraphAddNode) == sizeof "cuGraphAddNode_v2" &&
   _Static_assert((long)(theirs) == (value), #theirs " has another number");
 #include "backends/gpu/nccl/nccl_numbers.def"
 #undef NCCL_NUMBER
-static inline void collectives_exist(const void **out) {
-#define NCCL_FN(field, symbol, args) *out++ = (const void *)(size_t)symbol;
-#include "backends/gpu/nccl/nccl.def"
-#undef NCCL_FN
-}
-static inline void collective_arguments(void) {
-  ncclResult_t (*all)(ncclComm_t *, int, const int *) = ncclCommInitAll;
-  ncclResult_t (*split)(ncclComm_t, int, int, ncclComm_t *, ncclConfig_t *) = ncclCommSplit;
-  ncclResult_t (*failed)(ncclComm_t, ncclResult_t *) = ncclCommGetAsyncError;
-  ncclResult_t (*reduce)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                         cudaStream_t) = ncclAllReduce;
-  ncclResult_t (*scatter)(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
-                          cudaStream_t) = ncclReduceScatter;
-  ncclResult_t (*gather)(const void *, void *, size_t, ncclDataType_t, ncclComm_t, cudaStream_t) =
-      ncclAllGather;
-  ncclResult_t (*broadcast)(const void *, void *, size_t, ncclDataType_t, int, ncclComm_t,
-                            cudaStream_t) = ncclBroadcast;
-  ncclResult_t (*send)(const void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) =
-      ncclSend;
-  ncclResult_t (*recv)(void *, size_t, ncclDataType_t, int, ncclComm_t, cudaStream_t) = ncclRecv;
-  (void)all, (void)split, (void)failed, (void)reduce, (void)scatter, (void)gather;
-  (void)broadcast, (void)send, (void)recv;
-}
 _Static_assert((int)ncclUnhandledCudaError == NCCL_UNHANDLED_CUDA &&
                    (int)ncclSystemError == NCCL_SYSTEM && (int)ncclInternalError == NCCL_INTERNAL &&
                    (int)ncclInvalidArgument == NCCL_INVALID_ARGUMENT &&
@@ -364,28 +336,55 @@ _Static_assert(NCCL_VERSION_CODE >= NCCL_OLDEST && NCCL_VERSION_CODE < NCCL_TOO_
 #include "backends/gpu/nvml/nvml_reasons.def"
 #undef ML_REASON
 
-// one of them is deprecated: it is for drivers that have no other
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-static inline void counters_exist(const void **out) {
-#define ML_FN(field, symbol, need, args) *out++ = (const void *)(size_t)symbol;
-#include "backends/gpu/nvml/nvml.def"
-#undef ML_FN
-}
-static inline void counter_arguments(void) {
-  nvmlReturn_t (*start)(void) = nvmlInit_v2;
-  nvmlReturn_t (*find)(const char *, nvmlDevice_t *) = nvmlDeviceGetHandleByPciBusId_v2;
-  nvmlReturn_t (*energy)(nvmlDevice_t, unsigned long long *) = nvmlDeviceGetTotalEnergyConsumption;
-  nvmlReturn_t (*clock)(nvmlDevice_t, nvmlClockType_t, unsigned *) = nvmlDeviceGetClockInfo;
-  nvmlReturn_t (*why)(nvmlDevice_t, unsigned long long *) = nvmlDeviceGetCurrentClocksEventReasons;
-  nvmlReturn_t (*before)(nvmlDevice_t, unsigned long long *) =
-      nvmlDeviceGetCurrentClocksThrottleReasons;
-  (void)start, (void)find, (void)energy, (void)clock, (void)why, (void)before;
-}
 _Static_assert(sizeof(nvmlReturn_t) == sizeof(ml_result) &&
                    sizeof(nvmlClockType_t) == sizeof(int) &&
                    sizeof(nvmlDevice_t) == sizeof(ml_device *),
                "enumerations are ints, devices are pointers");
 #endif
+
+// ---- CUPTI's records ----------------------------------------------------------------------------
+#include <cupti.h>
+
+#include "backends/gpu/cupti/cupti.h"
+
+// Members lie where they are read, in the newest version and in the oldest one that is declared.
+#define CUPTI_RECORD(kind, field, at, type, oldest, member)                          \
+  _Static_assert(offsetof(type, member) == (at) && offsetof(oldest, member) == (at), \
+                 #type " is laid out otherwise");
+#include "backends/gpu/cupti/cupti_records.def"
+#undef CUPTI_RECORD
+SAME_NUMBER(CUPTI_COPY, CUPTI_ACTIVITY_KIND_MEMCPY)
+SAME_NUMBER(CUPTI_SET, CUPTI_ACTIVITY_KIND_MEMSET)
+SAME_NUMBER(CUPTI_DRIVER, CUPTI_ACTIVITY_KIND_DRIVER)
+SAME_NUMBER(CUPTI_RUNTIME, CUPTI_ACTIVITY_KIND_RUNTIME)
+SAME_NUMBER(CUPTI_KERNEL, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL)
+SAME_NUMBER(CUPTI_OVERHEAD, CUPTI_ACTIVITY_KIND_OVERHEAD)
+SAME_NUMBER(CUPTI_EXTERNAL, CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)
+SAME_NUMBER(CUPTI_GRAPH, CUPTI_ACTIVITY_KIND_GRAPH_TRACE)
+SAME_NUMBER(CUPTI_OK, CUPTI_SUCCESS)
+SAME_NUMBER(CUPTI_MAX_LIMIT, CUPTI_ERROR_MAX_LIMIT_REACHED)
+SAME_NUMBER(CUPTI_FLUSH_FORCED, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED)
+SAME_NUMBER(CUPTI_CUSTOM, CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0)
+
+enum {
+#define CUPTI_ERROR(number, name, advice) OUR_##name = number,
+#include "backends/gpu/cupti/cupti_errors.def"
+#undef CUPTI_ERROR
+};
+SAME_NUMBER(OUR_OUT_OF_MEMORY, CUPTI_ERROR_OUT_OF_MEMORY)
+SAME_NUMBER(OUR_API_NOT_IMPLEMENTED, CUPTI_ERROR_API_NOT_IMPLEMENTED)
+SAME_NUMBER(OUR_NOT_COMPATIBLE, CUPTI_ERROR_NOT_COMPATIBLE)
+SAME_NUMBER(OUR_NOT_INITIALIZED, CUPTI_ERROR_NOT_INITIALIZED)
+SAME_NUMBER(OUR_HARDWARE_BUSY, CUPTI_ERROR_HARDWARE_BUSY)
+SAME_NUMBER(OUR_NOT_SUPPORTED, CUPTI_ERROR_NOT_SUPPORTED)
+SAME_NUMBER(OUR_VIRTUALIZED, CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED)
+SAME_NUMBER(OUR_INSUFFICIENT_PRIVILEGES, CUPTI_ERROR_INSUFFICIENT_PRIVILEGES)
+SAME_NUMBER(OUR_MULTIPLE_SUBSCRIBERS, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
+SAME_NUMBER(OUR_VIRTUALIZED_PRIVILEGES, CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES)
+SAME_NUMBER(OUR_CONFIDENTIAL, CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED)
+SAME_NUMBER(OUR_MIG, CUPTI_ERROR_MIG_DEVICE_NOT_SUPPORTED)
+SAME_NUMBER(OUR_WSL, CUPTI_ERROR_WSL_DEVICE_NOT_SUPPORTED)
+SAME_NUMBER(OUR_UNKNOWN, CUPTI_ERROR_UNKNOWN)
 
 // ---- CUPTI's counters ---------------------------------------------------------------------------
 #if __has_include(<cupti_range_profiler.h>) && __has_include(<cupti_profiler_host.h>)
@@ -395,7 +394,7 @@ _Static_assert(sizeof(nvmlReturn_t) == sizeof(ml_result) &&
 
 #include "backends/gpu/cupti/counters.h"
 
-// Sizes up to the last member, and where some in the middle lie.
+// Sizes up to the last member, and where each lies.
 #define COUNTERS_FN(field, symbol, args, last, theirs)                                     \
   _Static_assert(offsetof(args, last) + sizeof(((args *)0)->last) == theirs##_STRUCT_SIZE, \
                  #theirs " has another size");                                             \
@@ -404,16 +403,95 @@ _Static_assert(sizeof(nvmlReturn_t) == sizeof(ml_result) &&
 #undef COUNTERS_FN
 #define SAME_FIELD(ours, member, type, theirs) \
   _Static_assert(offsetof(ours, member) == offsetof(type, theirs), #type " is laid out otherwise");
+SAME_FIELD(counters_host, kind, CUpti_Profiler_Host_Initialize_Params, profilerType)
 SAME_FIELD(counters_host, chip, CUpti_Profiler_Host_Initialize_Params, pChipName)
+SAME_FIELD(counters_host, available, CUpti_Profiler_Host_Initialize_Params,
+           pCounterAvailabilityImage)
+SAME_FIELD(counters_host, host, CUpti_Profiler_Host_Initialize_Params, pHostObject)
+SAME_FIELD(counters_host_end, host, CUpti_Profiler_Host_Deinitialize_Params, pHostObject)
+SAME_FIELD(counters_add, host, CUpti_Profiler_Host_ConfigAddMetrics_Params, pHostObject)
+SAME_FIELD(counters_add, names, CUpti_Profiler_Host_ConfigAddMetrics_Params, ppMetricNames)
+SAME_FIELD(counters_add, n, CUpti_Profiler_Host_ConfigAddMetrics_Params, numMetrics)
+SAME_FIELD(counters_config_size, host, CUpti_Profiler_Host_GetConfigImageSize_Params, pHostObject)
+SAME_FIELD(counters_config_size, bytes, CUpti_Profiler_Host_GetConfigImageSize_Params,
+           configImageSize)
+SAME_FIELD(counters_config, host, CUpti_Profiler_Host_GetConfigImage_Params, pHostObject)
+SAME_FIELD(counters_config, bytes, CUpti_Profiler_Host_GetConfigImage_Params, configImageSize)
+SAME_FIELD(counters_config, image, CUpti_Profiler_Host_GetConfigImage_Params, pConfigImage)
+SAME_FIELD(counters_passes, bytes, CUpti_Profiler_Host_GetNumOfPasses_Params, configImageSize)
+SAME_FIELD(counters_passes, image, CUpti_Profiler_Host_GetNumOfPasses_Params, pConfigImage)
+SAME_FIELD(counters_passes, passes, CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses)
+SAME_FIELD(counters_evaluate, host, CUpti_Profiler_Host_EvaluateToGpuValues_Params, pHostObject)
+SAME_FIELD(counters_evaluate, data, CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+           pCounterDataImage)
+SAME_FIELD(counters_evaluate, bytes, CUpti_Profiler_Host_EvaluateToGpuValues_Params,
+           counterDataImageSize)
 SAME_FIELD(counters_evaluate, range, CUpti_Profiler_Host_EvaluateToGpuValues_Params, rangeIndex)
+SAME_FIELD(counters_evaluate, names, CUpti_Profiler_Host_EvaluateToGpuValues_Params, ppMetricNames)
+SAME_FIELD(counters_evaluate, n, CUpti_Profiler_Host_EvaluateToGpuValues_Params, numMetrics)
+SAME_FIELD(counters_evaluate, values, CUpti_Profiler_Host_EvaluateToGpuValues_Params, pMetricValues)
+SAME_FIELD(counters_chip, device, CUpti_Device_GetChipName_Params, deviceIndex)
+SAME_FIELD(counters_chip, name, CUpti_Device_GetChipName_Params, pChipName)
+SAME_FIELD(counters_available, context, CUpti_Profiler_GetCounterAvailability_Params, ctx)
+SAME_FIELD(counters_available, bytes, CUpti_Profiler_GetCounterAvailability_Params,
+           counterAvailabilityImageSize)
+SAME_FIELD(counters_available, image, CUpti_Profiler_GetCounterAvailability_Params,
+           pCounterAvailabilityImage)
+SAME_FIELD(counters_enable, context, CUpti_RangeProfiler_Enable_Params, ctx)
+SAME_FIELD(counters_enable, profiler, CUpti_RangeProfiler_Enable_Params, pRangeProfilerObject)
+SAME_FIELD(counters_of, profiler, CUpti_RangeProfiler_Disable_Params, pRangeProfilerObject)
+SAME_FIELD(counters_data_size, profiler, CUpti_RangeProfiler_GetCounterDataSize_Params,
+           pRangeProfilerObject)
+SAME_FIELD(counters_data_size, names, CUpti_RangeProfiler_GetCounterDataSize_Params, pMetricNames)
+SAME_FIELD(counters_data_size, n, CUpti_RangeProfiler_GetCounterDataSize_Params, numMetrics)
+SAME_FIELD(counters_data_size, ranges, CUpti_RangeProfiler_GetCounterDataSize_Params,
+           maxNumOfRanges)
 SAME_FIELD(counters_data_size, nodes, CUpti_RangeProfiler_GetCounterDataSize_Params,
            maxNumRangeTreeNodes)
+SAME_FIELD(counters_data_size, bytes, CUpti_RangeProfiler_GetCounterDataSize_Params,
+           counterDataSize)
+SAME_FIELD(counters_data, profiler, CUpti_RangeProfiler_CounterDataImage_Initialize_Params,
+           pRangeProfilerObject)
+SAME_FIELD(counters_data, bytes, CUpti_RangeProfiler_CounterDataImage_Initialize_Params,
+           counterDataSize)
+SAME_FIELD(counters_data, image, CUpti_RangeProfiler_CounterDataImage_Initialize_Params,
+           pCounterData)
+SAME_FIELD(counters_set, profiler, CUpti_RangeProfiler_SetConfig_Params, pRangeProfilerObject)
+SAME_FIELD(counters_set, config_bytes, CUpti_RangeProfiler_SetConfig_Params, configSize)
+SAME_FIELD(counters_set, config, CUpti_RangeProfiler_SetConfig_Params, pConfig)
+SAME_FIELD(counters_set, data_bytes, CUpti_RangeProfiler_SetConfig_Params, counterDataImageSize)
+SAME_FIELD(counters_set, data, CUpti_RangeProfiler_SetConfig_Params, pCounterDataImage)
 SAME_FIELD(counters_set, range, CUpti_RangeProfiler_SetConfig_Params, range)
+SAME_FIELD(counters_set, replay, CUpti_RangeProfiler_SetConfig_Params, replayMode)
+SAME_FIELD(counters_set, ranges, CUpti_RangeProfiler_SetConfig_Params, maxRangesPerPass)
 SAME_FIELD(counters_set, levels, CUpti_RangeProfiler_SetConfig_Params, numNestingLevels)
+SAME_FIELD(counters_set, least_level, CUpti_RangeProfiler_SetConfig_Params, minNestingLevel)
 SAME_FIELD(counters_set, pass, CUpti_RangeProfiler_SetConfig_Params, passIndex)
+SAME_FIELD(counters_set, level, CUpti_RangeProfiler_SetConfig_Params, targetNestingLevel)
+SAME_FIELD(counters_of, profiler, CUpti_RangeProfiler_Start_Params, pRangeProfilerObject)
+SAME_FIELD(counters_stop, profiler, CUpti_RangeProfiler_Stop_Params, pRangeProfilerObject)
+SAME_FIELD(counters_stop, pass, CUpti_RangeProfiler_Stop_Params, passIndex)
 SAME_FIELD(counters_stop, level, CUpti_RangeProfiler_Stop_Params, targetNestingLevel)
-_Static_assert((int)CUPTI_PROFILER_TYPE_RANGE_PROFILER == COUNTERS_BY_RANGE &&
-                   (int)CUPTI_UserRange == COUNTERS_OUR_RANGES &&
-                   (int)CUPTI_UserReplay == COUNTERS_OUR_REPLAY,
-               "CUPTI has other numbers");
+SAME_FIELD(counters_stop, all, CUpti_RangeProfiler_Stop_Params, isAllPassSubmitted)
+SAME_FIELD(counters_push, profiler, CUpti_RangeProfiler_PushRange_Params, pRangeProfilerObject)
+SAME_FIELD(counters_push, name, CUpti_RangeProfiler_PushRange_Params, pRangeName)
+SAME_FIELD(counters_of, profiler, CUpti_RangeProfiler_PopRange_Params, pRangeProfilerObject)
+SAME_FIELD(counters_decode, profiler, CUpti_RangeProfiler_DecodeData_Params, pRangeProfilerObject)
+SAME_FIELD(counters_decode, dropped, CUpti_RangeProfiler_DecodeData_Params, numOfRangeDropped)
+SAME_FIELD(counters_ranges, data, CUpti_RangeProfiler_GetCounterDataInfo_Params, pCounterDataImage)
+SAME_FIELD(counters_ranges, bytes, CUpti_RangeProfiler_GetCounterDataInfo_Params,
+           counterDataImageSize)
+SAME_FIELD(counters_ranges, n, CUpti_RangeProfiler_GetCounterDataInfo_Params, numTotalRanges)
+SAME_FIELD(counters_range, data, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params,
+           pCounterDataImage)
+SAME_FIELD(counters_range, bytes, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params,
+           counterDataImageSize)
+SAME_FIELD(counters_range, range, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, rangeIndex)
+SAME_FIELD(counters_range, delimiter, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params,
+           rangeDelimiter)
+SAME_FIELD(counters_range, name, CUpti_RangeProfiler_CounterData_GetRangeInfo_Params, rangeName)
+SAME_NUMBER(COUNTERS_BY_RANGE, CUPTI_PROFILER_TYPE_RANGE_PROFILER)
+SAME_NUMBER(COUNTERS_OUR_RANGES, CUPTI_UserRange)
+SAME_NUMBER(COUNTERS_OUR_REPLAY, CUPTI_UserReplay)
+SAME_NUMBER(COUNTERS_NO_METRIC, CUPTI_ERROR_INVALID_METRIC_NAME)
 #endif
