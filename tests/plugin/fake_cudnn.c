@@ -8,6 +8,9 @@
 // BAD_PARAM and says on stderr which. Convolutions are computed when the stream comes to them, so
 // they are part of what is recorded.
 //
+// Where NVIDIA's own is installed, it is asked for its opinion too: what a descriptor is that needs
+// no handle is made there as well, and has to be good there when it is here.
+//
 // What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
 //   ok           six engines (below), of which number 3 is the fastest that may be used
 //   old, new     says version 8.9, 10.0
@@ -17,6 +20,7 @@
 //   missing      has no cudnnBackendExecute (the test renames it in its copy)
 #include "backends/gpu/cuda/cudnn.h"
 
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +55,7 @@ struct dnn_desc {
   const dnn_desc *about;  // of a configuration, a plan: the graph, which stays until it goes
   u32 n;
   attribute a[ATTRIBUTES];
+  dnn_desc *real;  // the same in NVIDIA's library; NULL: there is none
 };
 struct dnn_handle {
   bool open;
@@ -77,6 +82,43 @@ dnn_result cudnnSetStream(dnn_handle *handle, cuda_stream *stream) {
   RULE(handle && handle->open && stream);
   handle->stream = stream;
   return DNN_OK;
+}
+
+// ---- NVIDIA's opinion ---------------------------------------------------------------------------
+// Its functions that need no device; NULL: it is not here, or must not be loaded by this program.
+static const dnn_api *real_library(void) {
+#if defined(__SANITIZE_ADDRESS__)
+  return NULL;
+#else
+  static dnn_api nvidia;
+  static const char *const places[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"};
+  static bool asked;
+  for (size_t k = 0; k < HS_COUNT(places) && !asked && !nvidia.library; k++)
+    nvidia.library = dlopen(places[k], RTLD_NOW | RTLD_LOCAL);
+  if (!asked && nvidia.library) {
+#define DNN_FN(field, symbol, args) *(void **)(void *)&nvidia.field = dlsym(nvidia.library, #symbol);
+#include "backends/gpu/cuda/cudnn.def"
+#undef DNN_FN
+  }
+  asked = true;
+  return nvidia.library ? &nvidia : NULL;
+#endif
+}
+
+static void make_real(dnn_desc *d) {
+  static const int alone[] = {DNN_TENSOR,  DNN_CONVOLUTION, DNN_POINTWISE,
+                              DNN_FORWARD, DNN_APPLY,       DNN_PACK};
+  for (size_t k = 0; k < HS_COUNT(alone); k++)
+    if (d->kind == alone[k] && real_library()) (void)real_library()->desc_new(d->kind, &d->real);
+}
+
+// What the library says of an attribute, whose descriptors are replaced by its own.
+static dnn_result set_real(dnn_desc *d, int name, int type, i64 n, const void *values) {
+  dnn_desc *theirs[MOST_OPS];
+  if (!d->real) return DNN_OK;
+  for (i64 k = 0; k < n && type == DNN_OF_DESC; k++)
+    theirs[k] = ((dnn_desc *const *)values)[k]->real;
+  return real_library()->desc_set(d->real, name, type, n, type == DNN_OF_DESC ? theirs : values);
 }
 
 // ---- descriptors --------------------------------------------------------------------------------
@@ -160,10 +202,14 @@ static bool is_virtual(const dnn_desc *tensor) {
 dnn_result cudnnBackendCreateDescriptor(int kind, dnn_desc **desc) {
   *desc = calloc(1, sizeof **desc);
   (*desc)->kind = kind;
+  make_real(*desc);
   return DNN_OK;
 }
 
-dnn_result cudnnBackendDestroyDescriptor(dnn_desc *desc) { return free(desc), DNN_OK; }
+dnn_result cudnnBackendDestroyDescriptor(dnn_desc *desc) {
+  if (desc && desc->real) (void)real_library()->desc_free(desc->real);
+  return free(desc), DNN_OK;
+}
 
 dnn_result cudnnBackendSetAttribute(dnn_desc *d, int name, int type, i64 n, const void *values) {
   RULE(d && !d->ready && values && n > 0 && d->n < ATTRIBUTES && !find(d, name));
@@ -181,6 +227,8 @@ dnn_result cudnnBackendSetAttribute(dnn_desc *d, int name, int type, i64 n, cons
       RULE(to && to->ready);
     }
   }
+  dnn_result nvidia_says = set_real(d, name, type, n, values);
+  RULE(nvidia_says == DNN_OK);
   return DNN_OK;
 }
 
@@ -277,6 +325,10 @@ dnn_result cudnnBackendFinalize(dnn_desc *d) {
   if (d->kind == DNN_PLAN) {
     d->engine = desc_at(d, DNN_PLAN_CONFIG)->engine;
     d->about = desc_at(d, DNN_PLAN_CONFIG)->about;
+  }
+  if (r == DNN_OK && d->real) {
+    dnn_result nvidia_says = real_library()->desc_ready(d->real);
+    RULE(nvidia_says == DNN_OK);
   }
   d->ready = r == DNN_OK;
   return r;
