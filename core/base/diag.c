@@ -229,13 +229,20 @@ static unsigned distance(const char *a, const char *b) {
   return row[n % 3][m];
 }
 
+// Whether the candidate is the word with a number behind it, as XLA makes names unique.
+static bool is_numbered(const char *word, const char *candidate) {
+  size_t n = strlen(word);
+  return n && strncmp(word, candidate, n) == 0 && candidate[n] == '.' &&
+         strspn(candidate + n + 1, "0123456789") == strlen(candidate + n + 1);
+}
+
 const char *hs_nearest(const char *word, const char *const *candidates, size_t n) {
   const char *best = NULL;
   // nothing is near a single letter, and foo is not cos
   unsigned length = (unsigned)strlen(word),
            best_d = length > 3 ? length / 3 + 2 : HS_MIN(length, 2);
   for (size_t k = 0; k < n; k++) {
-    unsigned d = distance(word, candidates[k]);
+    unsigned d = is_numbered(word, candidates[k]) ? 0 : distance(word, candidates[k]);
     if (d >= best_d) continue;
     best_d = d;
     best = candidates[k];

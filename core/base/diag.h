@@ -72,7 +72,7 @@ int hs_code_exit(hs_code c);             // exit status of a process that ends w
 hs_code hs_code_find(const char *text);  // "E0203" or "0203" -> code, HS_OK when unknown
 
 // "Did you mean": the candidate at the smallest edit distance from `word`, or NULL when none is
-// near. Borrowed from `candidates`.
+// near. Nothing is nearer than the word with a number behind it (x.1). Borrowed from `candidates`.
 const char *hs_nearest(const char *word, const char *const *candidates, size_t n);
 // Several of them into out[most], the nearest first; then candidates that share a word of four
 // letters or more with `word` ("simplify" and "simplify-sorts", "fold-constants" and

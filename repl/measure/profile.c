@@ -10,14 +10,31 @@
 #include "repl/measure/power.h"
 #include "repl/kernel/sample.h"
 
-static void say_row(repl_cmd *c, const kernel_row *r, double whole) {
+enum { LEAST_KEY = 28, MOST_KEY = 56 };  // columns for what a row is of
+
+// As many as the widest key of the rows shown takes, within these.
+static int key_columns(const kernel_row *rows, u32 n) {
+  int w = LEAST_KEY;
+  for (u32 k = 0; k < n; k++) w = HS_MAX(w, repl_width(rows[k].key));
+  return HS_MIN(w, MOST_KEY);
+}
+
+static void say_key(repl_cmd *c, const char *key, int columns) {
+  hs_buf b = {0};
+  repl_pad(&b, repl_tail(c->scratch, key, columns), columns);
+  repl_say(c->out, "%s ", hs_buf_cstr(&b));
+  hs_buf_free(&b);
+}
+
+static void say_row(repl_cmd *c, const kernel_row *r, int columns, double whole) {
   char t[32], lo[32], hi[32], e[32], span[72], calls[32];
   snprintf(span, sizeof span, "%s..%s", repl_time(lo, r->t.p10 * 1e-3),
            repl_time(hi, r->t.p90 * 1e-3));
   repl_count(calls, r->calls);
   double ms = r->t.median;
-  repl_say(c->out, "%-28.28s %-16.16s %6s %9s %20s %5.1f%% %8.2f %8.2f %5.1f%% %-8s %9s\n", r->key,
-           r->kind, calls, repl_time(t, ms * 1e-3), span, prof_percent(ms, whole),
+  say_key(c, r->key, columns);
+  repl_say(c->out, "%-16.16s %6s %9s %20s %5.1f%% %8.2f %8.2f %5.1f%% %-8s %9s\n", r->kind, calls,
+           repl_time(t, ms * 1e-3), span, prof_percent(ms, whole),
            ms > 0 ? r->bytes / ms * 1e-6 : 0, ms > 0 ? r->flops / ms * 1e-6 : 0,
            prof_percent(r->roof_ms, ms), kernel_bound(r), repl_time(e, r->estimated_ms * 1e-3));
 }
@@ -43,7 +60,7 @@ static void json_row(repl_json *list, const char *by, const kernel_row *r, doubl
 }
 
 // What the device counted; a dash for what it did not.
-static void say_counted(repl_cmd *c, const kernel_row *r) {
+static void say_counted(repl_cmd *c, const kernel_row *r, int columns) {
   const prof_counters *q = &r->counted;
   double both = q->read_bytes + q->written_bytes, ms = r->t.median;
   char read[32] = "-", written[32] = "-", rate[32] = "-", of[32] = "-", tensor[32] = "-";
@@ -52,16 +69,19 @@ static void say_counted(repl_cmd *c, const kernel_row *r) {
   if (!isnan(both) && ms > 0) snprintf(rate, sizeof rate, "%.2f", both / ms * 1e-6);
   if (!isnan(both) && r->bytes > 0) snprintf(of, sizeof of, "%.2f", both / r->bytes);
   if (!isnan(q->tensor)) snprintf(tensor, sizeof tensor, "%.1f%%", 100 * q->tensor);
-  repl_say(c->out, "%-28.28s %12s %12s %9s %10s %8s\n", r->key, read, written, rate, of, tensor);
+  say_key(c, r->key, columns);
+  repl_say(c->out, "%12s %12s %9s %10s %8s\n", read, written, rate, of, tensor);
 }
 
 static void say_counters(repl_cmd *c, const char *by, const kernel_run *p, const kernel_row *rows,
                          u32 n) {
   const prof_recording *rec = p->rec;
   if (rec->counters) {
-    repl_say(c->out, "%-28s %12s %12s %9s %10s %8s\n", by, "memory read", "written", "GB/s",
-             "of shapes'", "tensor");
-    for (u32 k = 0; k < n; k++) say_counted(c, &rows[k]);
+    int columns = key_columns(rows, n);
+    say_key(c, by, columns);
+    repl_say(c->out, "%12s %12s %9s %10s %8s\n", "memory read", "written", "GB/s", "of shapes'",
+             "tensor");
+    for (u32 k = 0; k < n; k++) say_counted(c, &rows[k], columns);
   }
   if (rec->counted[0]) repl_say(c->out, "%s\n", rec->counted);
   else repl_say(c->out, "not counted: backend gpu reads counters, %s does not\n", p->where);
@@ -199,12 +219,14 @@ hs_status cmd_profile(repl_cmd *c) {
   HS_TRY(kernels_record(c, &p));
   kernel_row *rows = kernels_rows(c, &p, by, &n);
   double whole = prof_recorded_run(p.rec).median;
-  repl_say(c->out, "%-28s %-16s %6s %9s %20s %6s %8s %8s %6s %-8s %9s\n", by, "kind", "calls",
-           "time", "p10..p90", "share", "GB/s", "GFLOP/s", "roof", "bound by", "estimate");
+  int columns = key_columns(rows, HS_MIN(n, shown));
+  say_key(c, by, columns);
+  repl_say(c->out, "%-16s %6s %9s %20s %6s %8s %8s %6s %-8s %9s\n", "kind", "calls", "time",
+           "p10..p90", "share", "GB/s", "GFLOP/s", "roof", "bound by", "estimate");
   repl_json *list = repl_json_array(c->doc, "kernels");
   repl_json_str(c->doc, "by", by);
   for (u32 k = 0; k < n; k++) {
-    if (k < shown) say_row(c, &rows[k], whole);
+    if (k < shown) say_row(c, &rows[k], columns, whole);
     json_row(list, by, &rows[k], whole);
   }
   if (n > shown) repl_say(c->out, "(%u more; -n=%u shows all)\n", n - shown, n);

@@ -7,6 +7,7 @@
 
 #include "core/verify/verify.h"
 #include "profiler/memory.h"
+#include "repl/shell/inputs.h"
 
 hs_status resize_parse(repl_cmd *c, const char *text, size_t n, resize_target *out) {
   const hlo_computation *e = c->m->entry;
@@ -18,22 +19,10 @@ hs_status resize_parse(repl_cmd *c, const char *text, size_t n, resize_target *o
   *dot = 0;
   char *brace = strchr(name, '{');
   if (brace) *brace++ = 0;
-  if (*name == '%') name++;
   *out = (resize_target){.dim = (u32)HS_MIN(dim, (i64)UINT32_MAX)};
-  for (u32 k = 0; k < e->nparams && !out->param; k++)
-    if (!strcmp(e->params[k]->name, name)) out->param = e->params[k];
-  i64 k = strtol(name, &end, 10);
-  if (!out->param && end > name && !*end && k >= 0 && k < (i64)e->nparams)
-    out->param = e->params[k];
-  if (!out->param) {
-    HS_VEC(const char *) all = {0};
-    for (u32 j = 0; j < e->nparams; j++) hs_vec_push(&all, e->params[j]->name);
-    const char *near = hs_nearest(name, all.v, all.n);
-    hs_vec_free(&all);
-    hs_status s = hs_fail(HS_E_NO_OBJECT, "there is no parameter %s", name);
-    return near ? hs_with_note(s, "did you mean %s?", near)
-                : hs_with_note(s, "list parameter has those of the module");
-  }
+  u32 k;
+  if (!repl_find_param(e, name, strlen(name), &k)) return repl_no_param(HS_E_NO_OBJECT, e, name);
+  out->param = e->params[k];
   const hlo_shape *s = out->param->shape;
   for (char *p = brace; p && *p && *p != '}'; p = *end == ',' ? end + 1 : end) {
     i64 at = strtol(p, &end, 10);

@@ -104,9 +104,7 @@ static bool exists(const char *path) { return access(path, F_OK) == 0; }
 // own.
 static const char *const numbered[] = {"arg", "arr_", "arg_", "Arg_", ""};
 
-// The parameter that `name` (n bytes) means: its name, with or without %, or its number as N, argN,
-// arg_N, arr_N.
-static bool find_param(const hlo_computation *e, const char *name, size_t n, u32 *k) {
+bool repl_find_param(const hlo_computation *e, const char *name, size_t n, u32 *k) {
   if (n && *name == '%') name++, n--;
   for (*k = 0; *k < e->nparams; ++*k)
     if (strlen(e->params[*k]->name) == n && memcmp(e->params[*k]->name, name, n) == 0) return true;
@@ -130,6 +128,15 @@ static bool find_param(const hlo_computation *e, const char *name, size_t n, u32
     }
   }
   return false;
+}
+
+hs_status repl_no_param(hs_code code, const hlo_computation *e, const char *given) {
+  const char **names = hs_calloc(e->nparams + 1, sizeof *names);
+  for (u32 p = 0; p < e->nparams; p++) names[p] = e->params[p]->name;
+  const char *near = hs_nearest(given, names, e->nparams);
+  hs_free(names);
+  hs_status s = hs_fail(code, "the entry has no parameter %s", given);
+  return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "signature lists them");
 }
 
 static void say_reading(void *out, double done, double total) {
@@ -339,17 +346,12 @@ static hs_status one(gather *g, u32 k, const char *source) {
 
 static hs_status by_name(gather *g, const char *source, const char *eq) {
   u32 k;
-  if (find_param(g->entry, source, (size_t)(eq - source), &k)) {
+  if (repl_find_param(g->entry, source, (size_t)(eq - source), &k)) {
     g->plain_files = false;
     return one(g, k, eq + 1);
   }
-  const char **names = hs_calloc(g->entry->nparams + 1, sizeof *names);
-  for (u32 p = 0; p < g->entry->nparams; p++) names[p] = g->entry->params[p]->name;
-  char *given = hs_arena_strndup(g->c->scratch, source, (size_t)(eq - source));
-  const char *near = hs_nearest(given, names, g->entry->nparams);
-  hs_free(names);
-  hs_status s = hs_fail(HS_E_INPUT, "the entry has no parameter %s", given);
-  return near ? hs_with_note(s, "did you mean %s?", near) : hs_with_note(s, "signature lists them");
+  const char *given = hs_arena_strndup(g->c->scratch, source, (size_t)(eq - source));
+  return repl_no_param(HS_E_INPUT, g->entry, given);
 }
 
 static bool starts_with(const char *path, const char *magic, size_t n) {

@@ -5,6 +5,13 @@
 #include "repl/formats/arrays.h"
 #include "repl/shell/command.h"
 
+// The parameter of the entry that `name` (n bytes) means: its name, with or without %, or without
+// XLA's number behind it where no other parameter has that name; or its number as N, argN, arg_N,
+// Arg_N, arr_N.
+bool repl_find_param(const hlo_computation *entry, const char *name, size_t n, u32 *k);
+// The error for a name that means none, under the code given.
+hs_status repl_no_param(hs_code, const hlo_computation *entry, const char *given);
+
 // The module's arguments (mod->inputs), made on first use: those of the snapshot it was loaded
 // from, else FILE.args beside its file, else random ones by seed. --inputs and --seed of the
 // command say otherwise.

@@ -129,7 +129,7 @@ void repl_print_status(repl_out *o, hs_status s) {
 }
 
 // ---- columns and units --------------------------------------------------------------------------
-static int columns_of(const char *text) {
+int repl_width(const char *text) {
 #if HAVE_UTF8PROC
   int w = 0;
   utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
@@ -164,12 +164,26 @@ u32 repl_columns(void) {
 }
 
 void repl_pad(hs_buf *b, const char *text, int width) {
-  int have = columns_of(text), want = width < 0 ? -width : width;
+  int have = repl_width(text), want = width < 0 ? -width : width;
   if (width < 0)
     for (int k = have; k < want; k++) hs_buf_putc(b, ' ');
   hs_buf_puts(b, text);
   if (width > 0)
     for (int k = have; k < want; k++) hs_buf_putc(b, ' ');
+}
+
+const char *repl_tail(hs_arena *a, const char *text, int width) {
+  int have = repl_width(text);
+  if (have <= width) return text;
+  const char *p = text;
+  while (*p && repl_width(p) + 3 > width) {
+    p++;
+    while ((*p & 0xC0) == 0x80) p++;
+  }
+  char *out = hs_arena_alloc(a, strlen(p) + 4);
+  memcpy(out, "...", 3);
+  memcpy(out + 3, p, strlen(p) + 1);
+  return out;
 }
 
 const char *repl_bytes(char buf[32], double v) { return prof_bytes_text(buf, v); }

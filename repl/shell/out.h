@@ -69,6 +69,11 @@ void repl_progress_end(repl_out *);
 
 // Columns: pads `text` to `width` terminal columns (UTF-8 aware); negative width: right-aligned.
 void repl_pad(hs_buf *, const char *text, int width);
+// How many columns `text` takes.
+int repl_width(const char *text);
+// `text`, or "..." and its end where it is wider than `width`: paths and scopes differ at their
+// ends.
+const char *repl_tail(hs_arena *, const char *text, int width);
 // Width of the terminal, or COLUMNS; 120 when neither is known.
 u32 repl_columns(void);
 // Figures with units, scaled by 1000, three significant digits: "31.0 MB". They write to buf and
