@@ -24,6 +24,12 @@ void prof_curve_add(prof_curve *c, double x, double y) {
   c->y[c->n++] = y;
 }
 
+void prof_curve_add_all(prof_curve c[2], double x, double y, u32 threads, bool bytes) {
+  double *one = &c[0].y[c[1].n];
+  prof_curve_add(&c[1], x, HS_MAX(y, *one));
+  if (!bytes) *one = HS_MAX(*one, y / threads);
+}
+
 // ---- what is not measured -----------------------------------------------------------------------
 // Picoseconds of an element by cost class (core/types/costs.def).
 #define COST(class, counts, ns, int_ns, cycles, expensive) \

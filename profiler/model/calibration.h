@@ -18,6 +18,10 @@ typedef struct prof_curve {
 } prof_curve;
 double prof_curve_at(const prof_curve *, double x);     // 0 for a curve without points
 void prof_curve_add(prof_curve *, double x, double y);  // x above the last one's
+// The next point of c[1], whose x c[0] has: all threads together are no slower than one, and one no
+// slower than its part of what they do, whatever else ran. bytes: of memory, where the caches of
+// all hold what that of one does not.
+void prof_curve_add_all(prof_curve c[2], double x, double y, u32 threads, bool bytes);
 
 // FIGURE(name, what it is): seconds, or seconds per what is named.
 #define PROF_FIGURES(FIGURE)                                                        \

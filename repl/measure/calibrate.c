@@ -115,8 +115,9 @@ void calibrate_say(calibrate_bench *b, const char *what) {
 // What takes longer than this is shared by threads in most kernels.
 #define SHARED_S 1e-4
 
-hs_status calibrate_curve(calibrate_bench *b, curve_text *text, const void *arg, u32 n,
-                          const double *work, double base, const double *extra, prof_curve *out) {
+static hs_status measure_curve(calibrate_bench *b, curve_text *text, const void *arg, u32 n,
+                               const double *work, double base, const double *extra, bool bytes,
+                               prof_curve *out) {
   enum { AGAIN = 2 };
   double gain = 1;
   for (u32 all = 0; all < 2; all++) {
@@ -138,13 +139,17 @@ hs_status calibrate_curve(calibrate_bench *b, curve_text *text, const void *arg,
       // at most half of it: what is taken off was measured apart
       double less = HS_MIN(extra ? extra[k] / (all ? b->threads : 1) : 0, s / 2);
       double rate = work[k] / calibrate_above(s, base + less);
-      // whatever else runs: all threads are no slower than one, and no faster than as many
-      if (all) rate = HS_MAX(rate, one), out[0].y[k] = HS_MAX(one, rate / b->threads);
-      prof_curve_add(&out[all], work[k], rate);
-      if (all) gain = HS_MAX(rate / one, 1);
+      if (!all) prof_curve_add(&out[0], work[k], rate);
+      else prof_curve_add_all(out, work[k], rate, b->threads, bytes);
+      if (all) gain = out[1].y[k] / out[0].y[k];
     }
   }
   return HS_GOOD;
+}
+
+hs_status calibrate_curve(calibrate_bench *b, curve_text *text, const void *arg, u32 n,
+                          const double *work, double base, const double *extra, prof_curve *out) {
+  return measure_curve(b, text, arg, n, work, base, extra, false, out);
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -178,12 +183,18 @@ static hs_status measure_stream(calibrate_bench *b) {
   calibrate_say(b, "bandwidth by size");
   if (b->xla) return calibrate_streams_xla(b);
   memcpy(b->c->fresh, prof_generic.fresh, sizeof b->c->fresh);
-  HS_TRY(calibrate_curve(b, fill_text, bytes, HS_COUNT(bytes), bytes, b->c->kernel_s + b->c->run_s,
-                         NULL, b->c->fill));
-  HS_TRY(calibrate_curve(b, load_text, bytes, HS_COUNT(bytes), bytes, b->c->kernel_s + b->c->run_s,
-                         NULL, b->c->load));
-  return calibrate_curve(b, stream_text, bytes, HS_COUNT(bytes), bytes,
-                         b->c->kernel_s + b->c->run_s, NULL, b->c->stream);
+  static const struct {
+    curve_text *text;
+    size_t curve;
+  } forms[] = {{fill_text, offsetof(prof_calibration, fill)},
+               {load_text, offsetof(prof_calibration, load)},
+               {stream_text, offsetof(prof_calibration, stream)}};
+  for (size_t k = 0; k < HS_COUNT(forms); k++) {
+    prof_curve *curve = (prof_curve *)(void *)((char *)b->c + forms[k].curve);
+    HS_TRY(measure_curve(b, forms[k].text, bytes, HS_COUNT(bytes), bytes,
+                         b->c->kernel_s + b->c->run_s, NULL, true, curve));
+  }
+  return HS_GOOD;
 }
 
 // ---- operations ---------------------------------------------------------------------------------
