@@ -72,6 +72,7 @@ const prof_calibration prof_generic = {
     .random_s = 0.5e-9,
     .product_s = 0.5e-6,
     .convolution_s = 5e-6,
+    .filter_s = 0.7e-9,
     .pack_s = 0.7e-9,
     .pack_bf16_s = 1.5e-9,
     .turn_s = 0.3e-9,
@@ -317,6 +318,7 @@ hs_status prof_calibration_parse(const char *text, prof_calibration *out) {
   // files from before have none of these
   memcpy(out->fresh, prof_generic.fresh, sizeof out->fresh);
   out->combined_s = prof_generic.combined_s;
+  out->filter_s = prof_generic.filter_s;
   parse p = {.out = out};
   u32 number = 0;
   for (const char *s = text; *s;) {

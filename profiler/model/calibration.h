@@ -55,6 +55,7 @@ void prof_curve_add_all(prof_curve c[2], double x, double y, u32 threads, bool b
   FIGURE(random_s, "word of random bits")                                           \
   FIGURE(product_s, "a matrix product with almost nothing to do")                   \
   FIGURE(convolution_s, "a convolution with almost nothing to do")                  \
+  FIGURE(filter_s, "element of a convolution's filter that is put in order")        \
   FIGURE(pack_s, "element of a product's operand that is put in order")             \
   FIGURE(turn_s, "element of a product's right operand that is turned")             \
   FIGURE(pack_bf16_s, "element of a product's 16-bit operand")                      \

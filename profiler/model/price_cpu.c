@@ -111,40 +111,60 @@ static bool is_short_float(hlo_dtype t) {
 // Columns that do not fill a vector.
 #define FEW 8
 
-static double product_time(const prof_product *p, const prof_calibration *c, u32 threads) {
-  double flops = flops_of(p), least = HS_MIN(p->m, HS_MIN(p->n, p->k));
+static bool is_vector(const prof_product *p) { return HS_MIN(p->m, p->n) < 2; }
+
+// Among how many threads a product is shared. Ours are cut by their multiplications (backends/cpu/
+// rt/dot_tiles.c): few run where they are called, many small products in groups, some larger ones
+// in strips; a vector's matrix is cut by its elements (dot_rows.c). s: with one thread.
+static double product_cut(const prof_product *p, const prof_calibration *c, double s, u32 threads) {
+  const double serial = 1 << 17, group = 1 << 18, matrix = 1 << 14;
+  enum { ENOUGH = 16, STRIPS = 8 };
+  double one = p->m * p->n * p->k, chunks = p->batch;
+  if (is_vector(p)) chunks = c->xla ? floor(s / CHUNK_S) : floor(p->batch * one / matrix);
+  else if (c->xla) return p->batch > 1 ? HS_MIN(p->batch, threads) : threads;
+  else if (p->batch * one < serial) chunks = 1;
+  else if (p->batch >= ENOUGH) chunks = ceil(p->batch / HS_MAX(floor(group / one), 1));
+  else chunks *= exp2(floor(log2(HS_MIN(HS_MAX(one / serial, 1), STRIPS))));
+  chunks = HS_MAX(chunks, 1);
+  return chunks / ceil(chunks / threads);
+}
+
+// *cut: the threads that share it.
+static double product_time(const prof_product *p, const prof_calibration *c, u32 threads,
+                           double *cut) {
+  double flops = flops_of(p);
   if (hlo_dtype_is_complex(p->type)) flops *= 4;
-  if (least < 2 && (p->m < 2 || p->n < 2)) {
+  if (is_vector(p)) {
     double rows = p->batch * HS_MAX(p->m, p->n);
     double column_s = HS_MAX(p->m, p->n) < FEW ? c->vector_few_s : c->vector_product_s;
     double s = p->by_rows ? p->batch * flops * c->vector_rows_s + rows * c->vector_row_s
                           : p->batch * flops * column_s;
-    double cut = HS_MIN(HS_MAX(floor(s / CHUNK_S), 1), threads);
-    return c->product_s + s / cut;
+    *cut = product_cut(p, c, s, threads);
+    return c->product_s + s / *cut + (*cut > 1 ? c->parallel_s : 0);
   }
-  bool all = threads > 1;
+  *cut = product_cut(p, c, 0, threads);
   // several products share the threads: each runs as on one
-  double together = p->batch > 1 ? HS_MIN(p->batch, threads) : 1;
-  bool shared = all && together == 1;
+  bool alone = p->batch <= 1, shared = threads > 1 && alone;
   double rate = prof_curve_at(product_curve(c, p, shared), flops) *
                 prof_curve_at(&c->narrow_m[shared], p->m) *
                 prof_curve_at(&c->narrow_n[shared], p->n) *
                 prof_curve_at(&c->narrow_k[shared], p->k);
   double pack = is_short_float(p->type) ? p->operands * c->pack_bf16_s
                                         : p->packed * c->pack_s + p->turned * c->turn_s;
-  return c->product_s + p->batch * flops / rate / together + pack / threads;
+  double opening = !alone && *cut > 1 ? c->parallel_s : 0;  // the curves of one have it in them
+  return c->product_s + opening + p->batch * flops / rate / (alone ? 1 : *cut) + pack / *cut;
 }
 
-static double convolution_time(const prof_work *w, const prof_calibration *c, bool all) {
+static double convolution_time(const prof_work *w, const prof_calibration *c, u32 threads) {
   const prof_product *p = &w->product;
   double flops = w->flops;
   const prof_curve *rate = c->convolution;
   if (p->grouped) rate = p->k <= p->taps ? c->convolution_grouped : c->convolution_groups;
   else if (prof_type_of(p->type) == PROF_F16) rate = c->convolution_bf16;
-  else if (p->taps >= 16 && p->taps > p->m / 4) rate = c->convolution_weights;
+  else if (p->gradient) rate = c->convolution_weights;
   else if (p->dilated) rate = c->convolution_dilated;
-  double r = prof_curve_at(&rate[all], flops);
-  return c->convolution_s + flops / r;
+  double r = prof_curve_at(&rate[threads > 1], flops);
+  return c->convolution_s + flops / r + p->filter * c->filter_s / (p->by_features ? threads : 1);
 }
 
 // ---- chunks -------------------------------------------------------------------------------------
@@ -210,17 +230,19 @@ void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_
                     prof_kernel *out) {
   const prof_calibration *c = d->measured;
   u32 threads = HS_MAX(d->threads, 1);
-  bool all = threads > 1;
   *out = (prof_kernel){.bytes = w->read + w->written, .flops = w->flops, .launch_s = c->kernel_s};
   if (w->special == PROF_PRODUCT) {
-    out->memory_s = memory_time(c, threads, n, places);
-    out->compute_s = w->product.convolution ? convolution_time(w, c, all)
-                                            : product_time(&w->product, c, threads);
+    double cut = threads;
+    out->compute_s = w->product.convolution ? convolution_time(w, c, threads)
+                                            : product_time(&w->product, c, threads, &cut);
+    out->memory_s = memory_time(c, cut > 1 ? threads : 1, n, places);
     // rates by size were measured with operands in a cache; a narrow product does too little with
-    // each element to hide that it comes from further away
-    bool narrow = !w->product.convolution && HS_MIN(w->product.m, w->product.n) <= PROF_NARROW;
-    out->seconds = out->launch_s + (narrow ? out->compute_s + out->memory_s
-                                           : HS_MAX(out->compute_s, out->memory_s));
+    // each element to hide that it comes from further away, and a convolution loads and stores
+    // images between its operations
+    const prof_product *p = &w->product;
+    bool hides = !p->convolution && HS_MIN(p->m, p->n) > PROF_NARROW;
+    out->seconds = out->launch_s +
+                   (hides ? HS_MAX(out->compute_s, out->memory_s) : out->compute_s + out->memory_s);
   } else if (w->special == PROF_SORT) {
     out->compute_s = special_time(w, c, threads);
     out->memory_s = memory_time(c, 1, n, places);

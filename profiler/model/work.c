@@ -103,27 +103,6 @@ static prof_product dot_form(const hlo_instr *i) {
   return p;
 }
 
-static prof_product conv_form(const hlo_instr *i, double flops) {
-  const hlo_dim_labels *d = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
-  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  const hlo_shape *l = hlo_operand(i, 0)->shape, *r = hlo_operand(i, 1)->shape,
-                  *o = first_array(i->shape);
-  prof_product p = {.batch = 1, .m = 1, .n = 1, .k = 1, .type = l->dtype, .convolution = true};
-  p.operands = (double)l->elements + (double)r->elements;
-  p.taps = 1;
-  for (u32 k = 0; w && k < w->n; k++) p.taps *= (double)w->v[k].size;
-  if (!d || r->rank < 2 || o->rank < 2) return p;
-  double groups = (double)hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1);
-  groups *= (double)hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1);
-  p.grouped = groups > 1;
-  for (u32 k = 0; w && k < w->n; k++) p.dilated |= w->v[k].rhs_dilate > 1;
-  p.batch = HS_MAX(groups, 1);
-  p.n = HS_MAX((double)o->dims[d->out_feature] / p.batch, 1);
-  p.m = HS_MAX((double)o->elements / HS_MAX((double)o->dims[d->out_feature], 1), 1);
-  p.k = HS_MAX(flops / HS_MAX(2 * p.batch * p.m * p.n, 1), 1);
-  return p;
-}
-
 // ---- one instruction ----------------------------------------------------------------------------
 // The elements of an operand whose fastest dimension is another one than the result's.
 static double lies_otherwise(const hlo_shape *in, const hlo_shape *out) {
@@ -598,7 +577,7 @@ static void count_product_within(prof_work *w, const hlo_computation *c) {
     one = i;
   }
   if (one && one->opcode == HLO_DOT) w->product = dot_form(one);
-  else if (one) w->product = conv_form(one, hlo_cost_instr(one).flops);
+  else if (one) w->product = prof_conv_form(one, hlo_cost_instr(one).flops);
 }
 
 void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
@@ -621,7 +600,7 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
     return;
   case HLO_COST_CONV:
     w->special = PROF_PRODUCT;
-    w->product = conv_form(i, c->flops);
+    w->product = prof_conv_form(i, c->flops);
     return;
   case HLO_COST_SORT:
     if (i->opcode == HLO_SORT) count_sort(w, i);

@@ -28,6 +28,9 @@ typedef struct prof_product {
   bool by_rows;      // n = 1 or m = 1: the matrix's contracted dimension is its fastest
   double operands;   // elements of both operands
   double taps;       // positions of the window
+  bool gradient;     // of a convolution's filter
+  double filter;     // elements of a filter that is put in order in each run
+  bool by_features;  // a convolution that threads share by features: each puts its part in order
 } prof_product;
 
 // What runs as a loop of its own and not as a stream over elements.
@@ -101,6 +104,9 @@ typedef struct prof_work {
 
 // Counts an instruction that runs as a kernel of its own; not one of control flow.
 void prof_count_work(const hlo_instr *, const hlo_cost *, prof_work *out);
+
+// The form of a convolution of so many operations, seen as a product.
+prof_product prof_conv_form(const hlo_instr *, double flops);
 
 // A kernel that changes part of an array: bytes of all of it, which are copied first where the
 // array is still needed; 0: it is none. And the operand that the array is; NULL: not a whole one.

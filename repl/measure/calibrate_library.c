@@ -313,6 +313,21 @@ static char *conv_form_text(const void *arg, u32 k) {
   return conv_text(form == CONV_BF16 ? "bf16" : "f32", size, n, groups, form == CONV_DILATED);
 }
 
+// What an element of the filter adds to a convolution of few positions. The filter is one that no
+// cache of a thread holds: a smaller one is seldom much of it. Positions beside the image are
+// neither counted as operations nor computed.
+static hs_status measure_filter(calibrate_bench *b, double base) {
+  enum { SIZE = 4, FEATURES = 512, TAPS = 3 * SIZE - 2 };
+  const double filter = 9.0 * FEATURES * FEATURES, flops = 2.0 * TAPS * TAPS * FEATURES * FEATURES,
+               moved = 4 * (filter + 2.0 * SIZE * SIZE * FEATURES);
+  double s;
+  HS_TRY(calibrate_time(b, 1, conv_text("f32", SIZE, FEATURES, 1, false), &s));
+  double computing = flops / prof_curve_at(&b->c->convolution[0], flops),
+         loads = moved / prof_curve_at(&b->c->load[0], moved);
+  b->c->filter_s = HS_MAX(calibrate_above(s, base + computing + loads) / filter, LEAST_S);
+  return HS_GOOD;
+}
+
 hs_status calibrate_convolutions(calibrate_bench *b) {
   prof_calibration *c = b->c;
   double base = c->kernel_s + c->run_s, s;
@@ -324,14 +339,17 @@ hs_status calibrate_convolutions(calibrate_bench *b) {
                                 c->convolution_grouped, c->convolution_weights,
                                 c->convolution_dilated, c->convolution_groups};
   for (u32 form = 0; form < HS_COUNT(curves); form++) {
-    double flops[HS_COUNT(conv_sizes)];
+    double flops[HS_COUNT(conv_sizes)], images[HS_COUNT(conv_sizes)];
     for (u32 k = 0; k < HS_COUNT(conv_sizes); k++) {
       double size = conv_sizes[k][0], n = conv_sizes[k][1];
+      // the model adds their loads and stores
+      double bytes = 2 * size * size * n * (form == CONV_BF16 ? 2 : form == CONV_WEIGHTS ? 8 : 4);
+      images[k] = bytes / prof_curve_at(&c->stream[0], bytes);
       flops[k] = 18 * size * size * n * (form == CONV_GROUPED ? 1 : form == CONV_GROUPS ? 8 : n);
       if (form == CONV_WEIGHTS) flops[k] *= 2;
     }
-    HS_TRY(calibrate_curve(b, conv_form_text, &form, HS_COUNT(conv_sizes), flops, base, NULL,
+    HS_TRY(calibrate_curve(b, conv_form_text, &form, HS_COUNT(conv_sizes), flops, base, images,
                            curves[form]));
   }
-  return HS_GOOD;
+  return measure_filter(b, base);
 }

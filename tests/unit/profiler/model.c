@@ -523,7 +523,7 @@ static void older_calibration(void **st) {
   prof_calibration_print(&c, &text);
   for (const char *l = hs_buf_cstr(&text); *l; l += strcspn(l, "\n") + 1) {
     static const char *const later[] = {"curve fresh", "curve transposes", "figure windowed_s",
-                                        "figure combined_s"};
+                                        "figure combined_s", "figure filter_s"};
     bool is_later = false;
     for (size_t k = 0; k < HS_COUNT(later); k++)
       is_later |= strncmp(l, later[k], strlen(later[k])) == 0;

@@ -1,0 +1,114 @@
+// libraries.c: the estimator's products and convolutions: what the cpu backend's kernels and its
+// library do beside the operations, and among how many threads.
+#include "tests/unit/profiler/loaded.h"
+
+#include "profiler/model/calibration.h"
+#include "profiler/model/prof.h"
+
+// The time of an instruction on so many threads, its operands in a cache.
+static double seconds(const loaded *x, const char *name, const prof_calibration *c, u32 threads) {
+  prof_device d = prof_device_calibrated(c);
+  d.threads = threads;
+  return prof_estimate_instr(hlo_find_instr(x->m, name), &d);
+}
+
+// A filter is put in order in each run, but for one that stays the same.
+static void filters(void **st) {
+  (void)st;
+  loaded x = load(
+      "HloModule m\nENTRY main {\n  p = f32[8,4,4,64] parameter(0)\n"
+      "  q = f32[3,3,64,96] parameter(1)\n  k = f32[1,1,64,64] constant({...})\n"
+      "  f = f32[8,4,4,96] convolution(p, q), window={size=3x3 pad=1_1x1_1}, "
+      "dim_labels=b01f_01io->b01f\n"
+      "  c = f32[8,4,4,64] convolution(p, k), window={size=1x1}, dim_labels=b01f_01io->b01f\n"
+      "  g = f32[3,3,64,96] convolution(p, f), window={size=4x4 pad=1_1x1_1}, "
+      "dim_labels=f01b_i01o->01bf\n"
+      "  ROOT t = (f32[8,4,4,64], f32[3,3,64,96]) tuple(c, g)\n}\n");
+  prof_product forward = work_of(&x, "f").product, kept = work_of(&x, "c").product,
+               gradient = work_of(&x, "g").product;
+  assert_false(forward.gradient);
+  assert_float_equal(forward.filter, 9 * 64 * 96, 0);
+  assert_true(forward.by_features);
+  assert_float_equal(kept.filter, 0, 0);
+  assert_false(kept.by_features);
+  // the window is 4 by 4, and the result has 3 by 3 positions for each of 64 features
+  assert_true(gradient.gradient);
+  assert_float_equal(gradient.filter, 9 * 64 * 96, 0);
+  prof_calibration c = prof_generic, dearer = prof_generic;
+  dearer.filter_s += 1e-9;
+  double one = seconds(&x, "f", &dearer, 1) - seconds(&x, "f", &c, 1),
+         two = seconds(&x, "f", &dearer, 2) - seconds(&x, "f", &c, 2);
+  assert_float_equal(one, 9 * 64 * 96 * 1e-9, 1e-12);
+  assert_float_equal(two, one / 2, 1e-12);
+  assert_float_equal(seconds(&x, "c", &dearer, 1), seconds(&x, "c", &c, 1), 1e-15);
+  unload(&x);
+}
+
+// Images are loaded and stored between the operations.
+static void images(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nENTRY main {\n  p = f32[4,64,64,8] parameter(0)\n"
+                  "  k = f32[1,1,8,8] constant({...})\n"
+                  "  ROOT r = f32[4,64,64,8] convolution(p, k), window={size=1x1}, "
+                  "dim_labels=b01f_01io->b01f\n}\n");
+  prof_device d = prof_device_calibrated(&prof_generic);
+  prof_kernel k;
+  prof_estimate_kernel(hlo_find_instr(x.m, "r"), &d, &k);
+  assert_true(k.memory_s > 0 && k.compute_s > 0);
+  assert_float_equal(k.seconds, k.launch_s + k.memory_s + k.compute_s, 1e-12);
+  unload(&x);
+}
+
+static double gain(const char *batch, u32 m, u32 n, u32 k) {
+  char text[512];
+  snprintf(text, sizeof text,
+           "HloModule m\nENTRY main {\n  p = f32[%s,%u,%u] parameter(0)\n"
+           "  q = f32[%s,%u,%u] parameter(1)\n  ROOT r = f32[%s,%u,%u] dot(p, q), "
+           "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, "
+           "rhs_contracting_dims={1}\n}\n",
+           batch, m, k, batch, k, n, batch, m, n);
+  loaded x = load(text);
+  prof_calibration c = prof_generic;
+  c.parallel_s = 1e-9;
+  for (u32 t = 0; t < 2; t++) {  // computing alone
+    c.load[t] = c.fill[t] = c.stream[t] = (prof_curve){1, {1}, {1e17}};
+    c.product_f32[t] = (prof_curve){1, {1}, {10e9}};
+  }
+  double ratio = seconds(&x, "r", &c, 1) / seconds(&x, "r", &c, 2);
+  unload(&x);
+  return ratio;
+}
+
+// Products are shared by their multiplications: few of them not at all, many small ones in groups
+// of 2^18, and the matrix of a vector by its elements.
+static void sharing(void **st) {
+  (void)st;
+  assert_float_equal(gain("7", 24, 24, 24), 1, 0.01);   // 96768
+  assert_float_equal(gain("15", 24, 24, 24), 2, 0.15);  // 207360: 15 chunks
+  assert_float_equal(gain("16", 24, 24, 24), 1, 0.01);  // 221184: one group
+  assert_float_equal(gain("64", 24, 24, 24), 2, 0.01);  // four groups
+  assert_float_equal(gain("3", 48, 48, 48), 1.5, 0.05);
+  assert_float_equal(gain("1", 1, 120, 120), 1, 0.01);  // 14400
+  assert_float_equal(gain("1", 1, 512, 512), 2, 0.05);
+}
+
+// What threads reach together says what one does, but of memory, where each has a cache.
+static void threads_together(void **st) {
+  (void)st;
+  prof_curve bytes[2] = {{1, {4e6}, {30e9}}, {0}}, flops[2] = {{1, {4e6}, {30e9}}, {0}};
+  prof_curve_add_all(bytes, 4e6, 140e9, 2, true);
+  prof_curve_add_all(flops, 4e6, 140e9, 2, false);
+  assert_float_equal(bytes[0].y[0], 30e9, 0);
+  assert_float_equal(flops[0].y[0], 70e9, 0);
+  assert_float_equal(bytes[1].y[0], 140e9, 0);
+  prof_curve slow[2] = {{1, {4e6}, {30e9}}, {0}};
+  prof_curve_add_all(slow, 4e6, 10e9, 2, true);
+  assert_float_equal(slow[1].y[0], 30e9, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(filters), cmocka_unit_test(images),
+                                     cmocka_unit_test(sharing),
+                                     cmocka_unit_test(threads_together)};
+  return cmocka_run_group_tests_name("libraries", tests, NULL, NULL);
+}
