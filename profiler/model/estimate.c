@@ -272,12 +272,13 @@ static bool is_meeting(const estimator *x, const hlo_instr *i) {
 
 // One part of so many of a kernel's work.
 static void divide(prof_work *w, double parts) {
-  double *const amounts[] = {
-      &w->items,    &w->points,       &w->reduced_row,     &w->reduced_column, &w->rows,
-      &w->extremes, &w->whole,        &w->against,         &w->slid,           &w->slid_rows,
-      &w->scanned,  &w->scanned_rows, &w->narrow,          &w->widened,        &w->strided,
-      &w->indexed,  &w->gapped,       &w->divided,         &w->divided_long,   &w->read,
-      &w->written,  &w->flops,        &w->transcendentals, &w->windowed,       &w->combined};
+  double *const amounts[] = {&w->items,    &w->points,    &w->reduced_row,     &w->reduced_column,
+                             &w->rows,     &w->extremes,  &w->whole,           &w->against,
+                             &w->slid,     &w->slid_rows, &w->scanned,         &w->scanned_rows,
+                             &w->narrow,   &w->widened,   &w->strided,         &w->indexed,
+                             &w->gapped,   &w->divided,   &w->divided_long,    &w->read,
+                             &w->written,  &w->flops,     &w->transcendentals, &w->windowed,
+                             &w->combined, &w->short_row, &w->short_rows};
   for (size_t k = 0; k < HS_COUNT(amounts); k++) *amounts[k] /= parts;
   for (u32 k = 0; k < w->ncounts; k++) w->counts[k].elements /= parts;
   prof_product *p = &w->product;

@@ -73,9 +73,11 @@ static double loop_time(const prof_work *w, const prof_calibration *c) {
   if (c->xla && w->copied) return 0;
   for (u32 k = 0; k < w->ncounts; k++)
     s += w->counts[k].elements * c->op_s[w->counts[k].op][w->counts[k].type];
-  s +=
-      w->reduced_row * c->row_s + w->reduced_column * c->column_s + w->against * against_time(w, c);
-  s += w->rows * c->row_end_s + w->extremes * c->extreme_s;
+  // ours go over short rows as over columns, with steps between what is loaded
+  double across = c->xla ? 0 : w->short_row, rows = w->rows - (c->xla ? 0 : w->short_rows);
+  s += (w->reduced_row - across) * c->row_s + (w->reduced_column + across) * c->column_s;
+  s += across * c->gapped_s + w->against * against_time(w, c);
+  s += rows * c->row_end_s + w->extremes * c->extreme_s;
   if (w->slid > 0) s += w->slid / prof_curve_at(&c->slides[0], w->slid_window);
   s += w->slid_rows * c->slide_rows_s;
   s += w->scanned * c->scan_s + w->scanned_rows * c->scan_rows_s + w->narrow * c->narrow_s;

@@ -301,6 +301,9 @@ static void count_strided(prof_work *w, const hlo_instr *i, double times) {
   w->strided += n;
 }
 
+// Shorter ones do not run in lanes.
+enum { SHORT_ROW = 8 };
+
 // Adds what the evaluation of so many elements of `i` takes as part of a loop.
 static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
   double own = HS_MAX(elements_of(i->shape), 1);
@@ -317,7 +320,9 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
       : own <= 1           ? &w->whole
                            : &w->reduced_row) += in;
     if (reduces_row(i) && own > 1) {
+      bool too_short = fastest(hlo_operand(i, 0)->shape) < SHORT_ROW;
       w->rows += elements;
+      if (too_short && !reduces_against(i)) w->short_rows += elements, w->short_row += in;
       if (finds_extremes(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) w->extremes += in;
     }
     if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) {
@@ -460,8 +465,6 @@ static bool is_flat(const hlo_computation *f) {
   }
   return true;
 }
-
-enum { SHORT_ROW = 8 };
 
 static void count_fusion(prof_work *w, const hlo_computation *f) {
   hs_arena a = {0};

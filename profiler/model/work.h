@@ -74,7 +74,9 @@ typedef struct prof_work {
   double points;             // elements that loops run over, the parallelism
   double row;                // elements in the innermost loop; 1: it runs one by one
   double reduced_row, reduced_column;  // elements combined along the fastest dimension, or others
-  double rows;           // that are combined along the fastest dimension, each to a value
+  double rows;  // that are combined along the fastest dimension, each to a value
+  // of these elements and rows: with so few elements that lanes go over the rows
+  double short_row, short_rows;
   double extremes;       // of the elements combined along rows: by maximum or minimum
   double whole;          // elements combined to one value
   bool single;           // something is: one result for all of the loop
