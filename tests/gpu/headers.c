@@ -1,5 +1,5 @@
 // headers.c — compiled, never run: what backends/gpu says of NVIDIA's libraries is what their own
-// headers say: numbers and structures (tests/cuda_headers.sh). signatures.cc has what functions
+// headers say: numbers and structures (tests/cuda_headers.sh). signatures.c has what functions
 // take.
 #include <cublasLt.h>
 
