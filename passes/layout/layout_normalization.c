@@ -251,7 +251,8 @@ static hlo_instr *transpose(hlo_instr *i) {
   }
   x = input(x, i);
   const hlo_shape *s = normalized(i->parent->module->ctx, i->shape);
-  if (identity && i->opcode == HLO_TRANSPOSE) return x;
+  // one that converts stays
+  if (identity && i->opcode == HLO_TRANSPOSE && x->shape->dtype == s->dtype) return x;
   hlo_instr *t = hlo_add_before(i, HLO_TRANSPOSE, s, 1, &x, NULL);
   hlo_set_attr_ints(t, HLO_ATTR_DIMENSIONS, s->rank, dims);
   hlo_add_provenance(t, i);
