@@ -141,7 +141,7 @@ static hlo_instr *product(hlo_computation *c, const hlo_shape *s, hlo_instr *con
     if (!size[k]) fixed = hs_mul_sat_i64(fixed, s->dims[k]);
     else p = p ? dyn_op(HLO_MULTIPLY, p, size[k]) : size[k];
   }
-  hlo_instr *f = dyn_const(c, HS_MIN(fixed, INT32_MAX));
+  hlo_instr *f = dyn_const(c, fixed);
   return p ? dyn_op(HLO_MULTIPLY, p, f) : f;
 }
 

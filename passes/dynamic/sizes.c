@@ -92,7 +92,10 @@ const hlo_shape *dyn_static(hlo_ctx *ctx, const hlo_shape *s) {
 }
 
 // ---- scalars ------------------------------------------------------------------------------------
-hlo_instr *dyn_const(hlo_computation *c, i64 v) { return hlo_build_scalar_i64(c, HLO_S32, v); }
+// Sizes are numbers of 32 bits, bounds are not.
+hlo_instr *dyn_const(hlo_computation *c, i64 v) {
+  return hlo_build_scalar_i64(c, HLO_S32, HS_MAX(HS_MIN(v, INT32_MAX), INT32_MIN));
+}
 
 bool dyn_same(const hlo_instr *a, const hlo_instr *b) {
   i64 x, y;
@@ -132,7 +135,7 @@ hlo_instr *dyn_op(hlo_opcode op, hlo_instr *a, hlo_instr *b) {
 hlo_instr *dyn_clamped(hlo_instr *size, i64 bound) {
   if (size->shape->dtype != HLO_S32) size = hlo_build_convert(size, HLO_S32);
   size = dyn_op(HLO_MAXIMUM, size, dyn_const(size->parent, 0));
-  return dyn_op(HLO_MINIMUM, size, dyn_const(size->parent, HS_MIN(bound, INT32_MAX)));
+  return dyn_op(HLO_MINIMUM, size, dyn_const(size->parent, bound));
 }
 
 // ---- arrays -------------------------------------------------------------------------------------
