@@ -263,6 +263,10 @@ static hs_status run_gather_expander(pass_ctx *c) {
       if (i->opcode != HLO_GATHER || hlo_shape_is_dynamic(i->shape) || i->shape->elements == 0)
         continue;
       if (hlo_operand(i, 0)->shape->elements == 0) {
+        if (hlo_dtypes[i->shape->dtype].format.top == HLO_TOP_E8M0) {
+          pass_note_declined(c, i, NULL, "its type has no zero");
+          continue;
+        }
         if (!pass_may_rewrite(c)) return HS_GOOD;
         pass_note_done(c, i, NULL, "from an operand without elements: zeros");
         hlo_replace(i, hlo_build_full(comp, i->shape, 0));

@@ -7,7 +7,11 @@
 // ---- gathers from few elements ------------------------------------------------------------------
 ALG_RULE(gather_trivial) {
   if (!hlo_shape_is_array(i->shape)) return NULL;
-  if (X->shape->elements == 0) return pass_alg_full_int(a, i->shape, 0);
+  // out of nothing come zeros, which one type does not have
+  if (X->shape->elements == 0)
+    return hlo_dtypes[i->shape->dtype].format.top != HLO_TOP_E8M0
+               ? pass_alg_full_int(a, i->shape, 0)
+               : NULL;
   return X->shape->elements == 1 ? pass_alg_spread(a, pass_alg_reshape(a, X, 0, NULL), i->shape)
                                  : NULL;
 }
