@@ -41,9 +41,12 @@ static hlo_instr *merge_constants(alg *a, hlo_opcode op, hlo_instr *c1, hlo_inst
   return merged(a, pass_alg_bin(a, op, c1, c2));
 }
 
+// Floats below 16 bits: of most constants, what they come to is out of range.
 static bool mergeable(const alg *a, const hlo_instr *c1, const hlo_instr *c2) {
+  hlo_dtype t = c1->shape->dtype;
+  if (hlo_dtype_is_float(t) && hlo_dtype_bits(t) < 16) return false;
   return (plain_const(c1) || is_merged(a, c1)) && (plain_const(c2) || is_merged(a, c2)) &&
-         c1->shape->dtype == c2->shape->dtype;
+         t == c2->shape->dtype;
 }
 
 // ---- add ----------------------------------------------------------------------------------------
