@@ -174,7 +174,8 @@ static bool reorder(hlo_instr *i, grouping how) {
     if (!pass_alg_is_identity(op, neutral)) return false;  // a type without 0
     now = apart(i, op, neutral);
   }
-  return hlo_replace_uses(i, now), true;
+  hlo_replace(i, now);  // a fusion may not keep it without users
+  return true;
 }
 
 hlo_module *reordered(const hlo_module *m, grouping how) {
@@ -182,7 +183,10 @@ hlo_module *reordered(const hlo_module *m, grouping how) {
   bool any = false;
   hlo_for_each_comp(c, out) {
     u32 known = out->next_instr_id;
-    for (hlo_instr *i = c->first; i && i->id < known; i = i->next) any |= reorder(i, how);
+    for (hlo_instr *i = c->first, *next; i && i->id < known; i = next) {
+      next = i->next;
+      any |= reorder(i, how);
+    }
   }
   if (!any) hlo_module_free(out), out = NULL;
   return out;
