@@ -149,6 +149,9 @@ static bool meaning_costs_at_most(const hlo_module *m, double most) {
 
 hs_status meaning_value(const meaning_side *x, const hlo_module *m, hlo_literal **out) {
   hlo_eval_options o = {.max_bytes = (i64)1 << 31};
+  bool transfers;
+  // as many devices, also where what names them has gone
+  HS_TRY(hlo_eval_devices(x->m, NULL, &o.nreplicas, &o.npartitions, &transfers));
   meaning_start(x->seconds > 0 ? x->seconds : MEANING_SECONDS);
   hs_status s = hlo_eval_module(m, x->nargs, x->args, &o, out);
   meaning_stop();
