@@ -117,7 +117,8 @@ ALG_RULE(sink_broadcast) {
   for (u32 k = 0; k < i->noperands; k++) {
     hlo_instr *o = hlo_operand(i, k);
     // a broadcast may state another precision
-    ops[k] = o->opcode == HLO_BROADCAST ? pass_alg_convert(a, hlo_operand(o, 0), o->shape->dtype) : o;
+    ops[k] =
+        o->opcode == HLO_BROADCAST ? pass_alg_convert(a, hlo_operand(o, 0), o->shape->dtype) : o;
     if (ops[k]->shape->rank == 0 && o->opcode == HLO_BROADCAST)
       ops[k] = pass_alg_broadcast(
           a, ops[k], hlo_shape_with_dtype(a->m->ctx, narrow, ops[k]->shape->dtype), 0, NULL);

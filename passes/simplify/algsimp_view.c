@@ -131,8 +131,7 @@ ALG_RULE(copy_bitcast_copy) {
   hlo_instr *src = hlo_operand(c, 0);
   const hlo_shape *out = b->shape, *mid = c->shape;
   if (!out->layout || !mid->layout || !src->shape->layout || !i->shape->layout ||
-      out->dtype != mid->dtype || src->shape->dtype != mid->dtype ||
-      i->shape->dtype != out->dtype)
+      out->dtype != mid->dtype || src->shape->dtype != mid->dtype || i->shape->dtype != out->dtype)
     return NULL;
   dim_map m, inv;
   if (!map_bitcast(out, mid, &m) || !tiles_agree(out, mid, &m) || !map_invert(mid, &m, &inv))
