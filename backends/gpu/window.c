@@ -23,7 +23,7 @@
 enum {
   MOST_RANK = 5,
   MOST_SPATIAL = 3,
-  ASKED = 16,             // engines of the heuristic
+  MOST_CONFIGS = 512,     // of the heuristic
   TRIED = 4,              // of those that will do
   NOTES = 16,             // of an engine
   LEAST_STEPS = 1 << 21,  // multiplications of one that is worth a library's choice
@@ -54,7 +54,7 @@ typedef struct window {
 typedef struct found {
   window w;
   backend_libraries libraries;
-  i64 engine, workspace;
+  i64 engine, config, workspace;  // config: its place among the heuristic's
   bool chosen;
   char text[64], note[200];
 } found;
@@ -460,16 +460,38 @@ static hs_status plan_of(const window_call *c, dnn_desc *config, dnn_desc **out,
                    "planning a convolution");
 }
 
-static hs_status ask(const window_call *c, dnn_desc **heuristic, dnn_desc **configs, i64 *n) {
+// What the heuristic names, the fastest first as it thinks: for f32 dozens that round to tf32 may
+// come before the first one that does not. An engine is named once for each way to set it up.
+typedef struct configs {
+  dnn_desc *heuristic, **v;
+  i64 n, room;
+} configs;
+
+static hs_status ask(const window_call *c, configs *out) {
+  static const char what[] = "its heuristic";
   const dnn_api *api = &c->dnn->api;
   int mode = DNN_HEURISTIC_A;
   const attribute a[] = {{DNN_HEURISTIC_GRAPH, DNN_OF_DESC, 1, &c->graph},
                          {DNN_HEURISTIC_MODE, DNN_OF_HEURISTIC, 1, &mode}};
-  HS_TRY(MAKE(api, DNN_HEURISTIC, a, heuristic));
-  for (u32 k = 0; k < ASKED; k++)
-    HS_TRY(dnn_check(api->desc_new(DNN_CONFIG, &configs[k]), "its heuristic"));
-  return dnn_check(api->desc_get(*heuristic, DNN_HEURISTIC_RESULTS, DNN_OF_DESC, ASKED, n, configs),
-                   "its heuristic");
+  HS_TRY(MAKE(api, DNN_HEURISTIC, a, &out->heuristic));
+#define RESULTS(most, to) \
+  api->desc_get(out->heuristic, DNN_HEURISTIC_RESULTS, DNN_OF_DESC, (most), &out->n, (to))
+  HS_TRY(dnn_check(RESULTS(0, NULL), what));
+  out->room = HS_MIN(out->n, (i64)MOST_CONFIGS);
+  if (out->room <= 0) return dnn_check(DNN_NOT_SUPPORTED, what);
+  out->v = hs_calloc((size_t)out->room, sizeof(dnn_desc *));
+  for (i64 k = 0; k < out->room; k++)
+    HS_TRY(dnn_check(api->desc_new(DNN_CONFIG, &out->v[k]), what));
+  HS_TRY(dnn_check(RESULTS(out->room, out->v), what));
+#undef RESULTS
+  out->n = HS_MIN(out->n, out->room);
+  return HS_GOOD;
+}
+
+static void free_configs(const dnn_api *api, configs *x) {
+  for (i64 k = 0; x->v && k < x->room; k++) drop(api, &x->v[k]);
+  drop(api, &x->heuristic);
+  hs_free(x->v);
 }
 
 static bool is_same(const window *a, const window *b) {
@@ -491,10 +513,12 @@ static const found *find_before(const gpu_dnn *x, backend_libraries libraries, i
   return NULL;
 }
 
-static void remember(gpu_dnn *x, backend_libraries libraries, i64 engine, const window_call *c) {
+static void remember(gpu_dnn *x, backend_libraries libraries, i64 engine, i64 config,
+                     const window_call *c) {
   found f = {.w = c->w,
              .libraries = libraries,
              .engine = engine,
+             .config = config,
              .workspace = c->workspace,
              .chosen = c->call.chosen};
   memcpy(f.text, c->call.text, sizeof f.text);
@@ -505,26 +529,26 @@ static void remember(gpu_dnn *x, backend_libraries libraries, i64 engine, const 
 typedef struct race {
   u32 tried;
   double best;
-  i64 engine;
+  i64 engine, config;
   hs_status last;
-  const found *before;  // its engine alone is planned, and not timed; NULL: all are
+  const found *before;  // its configuration alone is planned, and not timed; NULL: all are
 } race;
 
 // An engine that fails is left out, unless the device goes with it.
-static hs_status enter(gpu_program *g, const cpu_step *s, window_call *c, dnn_desc *config,
+static hs_status enter(gpu_program *g, const cpu_step *s, window_call *c, const configs *x, i64 k,
                        i64 room, race *r) {
-  i64 engine = engine_of(c, config), workspace = 0;
+  i64 engine = r->before && r->before->config != k ? -1 : engine_of(c, x->v[k]), workspace = 0;
   dnn_desc *plan = NULL;
   double ms = 0;
   if (engine < 0 || (r->before && engine != r->before->engine)) return HS_GOOD;
-  hs_status st = plan_of(c, config, &plan, &workspace);
+  hs_status st = plan_of(c, x->v[k], &plan, &workspace);
   bool fits = hs_ok(st) && workspace <= room;
   if (fits && !r->before) st = gpu_library_time(g, s, run_plan, &(trial){c, plan, workspace}, &ms);
   r->tried += fits && hs_ok(st);
   if (fits && hs_ok(st) && (!c->plan || ms < r->best)) {
     drop(&c->dnn->api, &c->plan);
     c->plan = plan, c->workspace = workspace;
-    r->best = ms, r->engine = engine;
+    r->best = ms, r->engine = engine, r->config = k;
     plan = NULL;
   }
   drop(&c->dnn->api, &plan);
@@ -535,14 +559,12 @@ static hs_status enter(gpu_program *g, const cpu_step *s, window_call *c, dnn_de
 }
 
 static hs_status plan_best(gpu_program *g, const cpu_step *s, window_call *c, i64 room, race *r) {
-  dnn_desc *heuristic = NULL, *configs[ASKED] = {0};
-  i64 n = 0;
+  configs x = {0};
   hs_status st = describe(c);
-  if (hs_ok(st)) st = ask(c, &heuristic, configs, &n);
-  for (i64 k = 0; k < HS_MIN(n, (i64)ASKED) && r->tried < TRIED && hs_ok(st); k++)
-    st = enter(g, s, c, configs[k], room, r);
-  for (u32 k = 0; k < ASKED; k++) drop(&c->dnn->api, &configs[k]);
-  drop(&c->dnn->api, &heuristic);
+  if (hs_ok(st)) st = ask(c, &x);
+  for (i64 k = 0; k < x.n && r->tried < TRIED && hs_ok(st); k++)
+    st = enter(g, s, c, &x, k, room, r);
+  free_configs(&c->dnn->api, &x);
   if (hs_ok(st) && !c->plan)
     return hs_ok(r->last) ? dnn_check(DNN_NOT_SUPPORTED, "its engines") : r->last;
   hs_status_drop(r->last);
@@ -579,7 +601,7 @@ static hs_status choose(gpu_program *g, const cpu_step *s, window_call *c) {
                     (long long)c->workspace, r.best, r.tried);
   if (ours >= 0)
     (void)snprintf(call->note + at, sizeof call->note - (size_t)at, "; our kernel %.4g ms", ours);
-  remember(x, g->libraries, r.engine, c);
+  remember(x, g->libraries, r.engine, r.config, c);
   return HS_GOOD;
 }
 

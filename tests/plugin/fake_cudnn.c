@@ -12,11 +12,14 @@
 // no handle is made there as well, and has to be good there when it is here.
 //
 // What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
-//   ok           six engines (below), of which number 3 is the fastest that may be used
+//   ok           six engines (below), of which number 3 is the fastest that may be used, as it is
+//                set up the second time that it is named; and it is named last, as real ones that
+//                do not round f32 are
 //   old, new     says version 8.9, 10.0
 //   unsupported  its heuristic knows no engine
 //   failing      every execution fails
 //   fussy        engine 3 fails
+//   ways         engine 3 fails as it is set up the first time that it is named
 //   missing      has no cudnnBackendExecute (the test renames it in its copy)
 #include "backends/gpu/cuda/cudnn.h"
 
@@ -43,6 +46,15 @@ static const struct engine {
                       {DNN_NOTE_TENSOR_CORE, 0, true},  {-1, WORK, true},
                       {DNN_NOTE_WINOGRAD, 0, true},     {-1, (i64)1 << 40, true}};
 
+// The heuristic's: engine 2 in many ways, then the others; engine 3 in a slow way, then in a fast
+// one.
+enum { WAYS = 28, CONFIGS = WAYS + ENGINES };
+static int engine_of_config(int k) {
+  static const int behind[ENGINES] = {0, 1, 3, 3, 4, 5};
+  return k < WAYS ? 2 : behind[k - WAYS];
+}
+static bool is_slow_way(int k) { return k == WAYS + 2; }
+
 typedef struct attribute {
   int name, type;
   i64 n;
@@ -52,6 +64,7 @@ struct dnn_desc {
   int kind;
   bool ready;
   int engine;             // of a configuration, an engine, a plan
+  bool slow;              // of a configuration, a plan
   const dnn_desc *about;  // of a configuration, a plan: the graph, which stays until it goes
   u32 n;
   attribute a[ATTRIBUTES];
@@ -96,7 +109,8 @@ static const dnn_api *real_library(void) {
   for (size_t k = 0; k < HS_COUNT(places) && !asked && !nvidia.library; k++)
     nvidia.library = dlopen(places[k], RTLD_NOW | RTLD_LOCAL);
   if (!asked && nvidia.library) {
-#define DNN_FN(field, symbol, args) *(void **)(void *)&nvidia.field = dlsym(nvidia.library, #symbol);
+#define DNN_FN(field, symbol, args) \
+  *(void **)(void *)&nvidia.field = dlsym(nvidia.library, #symbol);
 #include "backends/gpu/cuda/cudnn.def"
 #undef DNN_FN
   }
@@ -324,6 +338,7 @@ dnn_result cudnnBackendFinalize(dnn_desc *d) {
                                               : DNN_OK;
   if (d->kind == DNN_PLAN) {
     d->engine = desc_at(d, DNN_PLAN_CONFIG)->engine;
+    d->slow = desc_at(d, DNN_PLAN_CONFIG)->slow;
     d->about = desc_at(d, DNN_PLAN_CONFIG)->about;
   }
   if (r == DNN_OK && d->real) {
@@ -337,15 +352,18 @@ dnn_result cudnnBackendFinalize(dnn_desc *d) {
 // ---- engines ------------------------------------------------------------------------------------
 dnn_result cudnnBackendGetAttribute(dnn_desc *d, int name, int type, i64 asked, i64 *n,
                                     void *values) {
-  RULE(d && d->ready && n && values && asked > 0);
+  bool counts = d && d->kind == DNN_HEURISTIC && asked == 0;  // how many there are
+  RULE(d && d->ready && n && (counts || (values && asked > 0)));
   *n = 1;
   if (d->kind == DNN_HEURISTIC) {
     RULE(name == DNN_HEURISTIC_RESULTS && type == DNN_OF_DESC);
     if (is("unsupported")) return DNN_NOT_SUPPORTED;
+    if (counts) return *n = CONFIGS, DNN_OK;
     dnn_desc **to = values;
-    for (*n = 0; *n < HS_MIN(asked, (i64)ENGINES); ++*n) {
+    for (*n = 0; *n < HS_MIN(asked, (i64)CONFIGS); ++*n) {
       RULE(to[*n]->kind == DNN_CONFIG);
-      to[*n]->engine = (int)*n, to[*n]->ready = true;
+      to[*n]->engine = engine_of_config((int)*n), to[*n]->ready = true;
+      to[*n]->slow = is_slow_way((int)*n);
       to[*n]->about = desc_at(d, DNN_HEURISTIC_GRAPH);
     }
     return DNN_OK;
@@ -505,13 +523,14 @@ dnn_result cudnnBackendExecute(dnn_handle *handle, dnn_desc *plan, dnn_desc *pac
        is_memory(y, pointer_of(pack, y)));
   const struct engine *e = &engines[plan->engine];
   RULE(e->workspace == 0 || number(pack, DNN_PACK_WORKSPACE, 0) != 0);
-  if (is("failing") || (is("fussy") && plan->engine == 3)) return DNN_EXECUTION_FAILED;
+  if (is("failing") || (is("fussy") && plan->engine == 3) || (is("ways") && plan->slow))
+    return DNN_EXECUTION_FAILED;
   work *own = calloc(1, sizeof *own);  // as long as the process: it may be recorded
   *own =
       (work){.type = type_of(number(x, DNN_TENSOR_TYPE, 0)),
              .rank = number(c, DNN_CONVOLUTION_RANK, 0),
              .reversed = number(c, DNN_CONVOLUTION_MODE, 0) == DNN_MODE_REVERSED,
-             .slow = !e->fast,
+             .slow = !e->fast || plan->slow,
              .x = side_of(x, pointer_of(pack, x)),
              .w = side_of(w, pointer_of(pack, w)),
              .y = side_of(y, pointer_of(pack, y)),
