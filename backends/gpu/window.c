@@ -7,7 +7,9 @@
 //
 // An epilogue (passes/fuse/dot_epilogue.h) is a chain of pointwise operations behind the
 // convolution, with numbers of the computing type between them: of 16 bits they are rounded once,
-// at the end, and nothing says that a NaN passes relu, as in XLA.
+// at the end, and nothing says that a NaN passes relu, as in XLA. Of f32 the library does without
+// tensor cores, which round to tf32, only chains with a bias: zeros in the scratch block are one
+// where there is none.
 //
 // When the program is on the device, the library's heuristic names engines; those that round more
 // than the types say, or add up in no fixed order, or by transforms that spread an infinity, are
@@ -189,6 +191,13 @@ static bool window_of_fusion(const hlo_instr *i, window *out) {
          parameter_of(vector, &out->operand[PART_BIAS]);
 }
 
+// Bytes of zeros that are a bias, at the beginning of the scratch block.
+static i64 zeros_of(const window *w) {
+  bool chain = w->operand[PART_SIDE] != NO_OPERAND || w->activation;
+  if (!chain || w->type != DNN_F32 || w->operand[PART_BIAS] != NO_OPERAND) return 0;
+  return gpu_aligned(w->y.dims[1] * (i64)sizeof(float));
+}
+
 static bool window_of(const hlo_instr *i, window *out) {
   return i->opcode == HLO_FUSION ? window_of_fusion(i, out) : window_of_convolution(i, out);
 }
@@ -212,7 +221,7 @@ hs_status gpu_window_wants(gpu_program *g, const hlo_instr *i, i64 *workspace) {
   if (!is_meant(g, i, &w)) return HS_GOOD;
   hs_status s = gpu_library_find(g->dev, &g->dev->library[GPU_CUDNN], &cudnn, &l);
   i64 bytes = hlo_shape_bytes(i->shape);
-  if (hs_ok(s)) *workspace = HS_MIN(4 * gpu_aligned(bytes), MOST_WORKSPACE);
+  if (hs_ok(s)) *workspace = zeros_of(&w) + HS_MIN(4 * gpu_aligned(bytes), MOST_WORKSPACE);
   else if (g->libraries == BACKEND_LIBRARIES_ON) return s;
   hs_status_drop(s);
   return HS_GOOD;
@@ -298,7 +307,7 @@ static u32 steps_behind(const window *w, step *out) {
   static const int modes[] = {[DOT_RELU] = DNN_RELU, [DOT_GELU] = DNN_GELU};
   u32 n = 0;
   if (w->operand[PART_SIDE] != NO_OPERAND) out[n++] = (step){DNN_ADD, PART_SIDE};
-  if (w->operand[PART_BIAS] != NO_OPERAND) out[n++] = (step){DNN_ADD, PART_BIAS};
+  if (w->operand[PART_BIAS] != NO_OPERAND || zeros_of(w)) out[n++] = (step){DNN_ADD, PART_BIAS};
   if (w->activation) out[n++] = (step){modes[w->activation], PARTS};
   return n;
 }
@@ -370,14 +379,18 @@ typedef struct trial {
 static hs_status run_plan(gpu_program *g, const cpu_step *s, const void *arg) {
   const trial *t = arg;
   const dnn_api *api = &t->c->dnn->api;
-  i64 ids[PARTS + 1], n = 0;
-  cuda_ptr at[PARTS + 1], work = t->workspace ? g->addr[s->scratch_slot] : 0;
+  i64 ids[PARTS + 1], n = 0, zeros = zeros_of(&t->c->w);
+  cuda_ptr at[PARTS + 1], scratch = s->scratch_slot == CPU_NONE ? 0 : g->addr[s->scratch_slot],
+                          work = t->workspace ? scratch + (cuda_ptr)zeros : 0;
   for (u32 k = 0; k < PARTS; k++) {
     u32 operand = t->c->w.operand[k];
-    if (operand == NO_OPERAND) continue;
+    bool is_zeros = zeros && k == PART_BIAS;
+    if (operand == NO_OPERAND && !is_zeros) continue;
     ids[n] = k + 1;
-    at[n++] = gpu_address(g, s->vals[operand]);
+    at[n++] = is_zeros ? scratch : gpu_address(g, s->vals[operand]);
   }
+  if (zeros)
+    GPU_TRY(g->dev, g->dev->d.set8(scratch, 0, (size_t)zeros, g->dev->stream), "a bias of zeros");
   ids[n] = ID_Y;
   at[n++] = gpu_address(g, s->vals[s->nin]);
   const attribute a[] = {{DNN_PACK_IDS, DNN_OF_I64, n, ids},
@@ -586,6 +599,7 @@ static hs_status choose_as_before(gpu_program *g, const cpu_step *s, window_call
 static hs_status choose(gpu_program *g, const cpu_step *s, window_call *c) {
   gpu_dnn *x = (gpu_dnn *)g->first->dev->library[GPU_CUDNN];  // all devices do the same
   i64 room = s->scratch_slot == CPU_NONE ? 0 : (i64)g->p->slots.v[s->scratch_slot].bytes;
+  room -= zeros_of(&c->w);
   const found *f = find_before(x, g->libraries, room, &c->w);
   if (f) return choose_as_before(g, s, c, room, f);
   race r = {.last = HS_GOOD};

@@ -350,6 +350,18 @@ dnn_result cudnnBackendFinalize(dnn_desc *d) {
 }
 
 // ---- engines ------------------------------------------------------------------------------------
+static bool needs_tensor_cores(const dnn_desc *graph) {
+  i64 n = find(graph, DNN_GRAPH_OPS)->n;
+  const dnn_desc *x = desc_at(desc_at(graph, DNN_GRAPH_OPS), DNN_FORWARD_X);
+  if (n == 1 || number(x, DNN_TENSOR_TYPE, 0) != DNN_F32) return false;
+  for (i64 k = 1; k < n; k++) {
+    const dnn_desc *op = desc_of(graph, DNN_GRAPH_OPS, k);
+    const dnn_desc *b = find(op, DNN_APPLY_B) ? desc_at(op, DNN_APPLY_B) : NULL;
+    if (b && DIM(b, 0) == 1 && DIM(b, 2) == 1 && DIM(b, 3) == 1) return false;
+  }
+  return true;
+}
+
 dnn_result cudnnBackendGetAttribute(dnn_desc *d, int name, int type, i64 asked, i64 *n,
                                     void *values) {
   bool counts = d && d->kind == DNN_HEURISTIC && asked == 0;  // how many there are
@@ -358,9 +370,11 @@ dnn_result cudnnBackendGetAttribute(dnn_desc *d, int name, int type, i64 asked, 
   if (d->kind == DNN_HEURISTIC) {
     RULE(name == DNN_HEURISTIC_RESULTS && type == DNN_OF_DESC);
     if (is("unsupported")) return DNN_NOT_SUPPORTED;
-    if (counts) return *n = CONFIGS, DNN_OK;
+    // of f32 only tensor cores do what has no bias, in some of engine 2's ways
+    i64 all = needs_tensor_cores(desc_at(d, DNN_HEURISTIC_GRAPH)) ? WAYS : CONFIGS;
+    if (counts) return *n = all, DNN_OK;
     dnn_desc **to = values;
-    for (*n = 0; *n < HS_MIN(asked, (i64)CONFIGS); ++*n) {
+    for (*n = 0; *n < HS_MIN(asked, all); ++*n) {
       RULE(to[*n]->kind == DNN_CONFIG);
       to[*n]->engine = engine_of_config((int)*n), to[*n]->ready = true;
       to[*n]->slow = is_slow_way((int)*n);
