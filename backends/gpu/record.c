@@ -166,7 +166,11 @@ hs_status gpu_probe_begin(gpu_program *g, u32 kernel) {
 
 hs_status gpu_probe_end(gpu_program *g) {
   gpu_probes *x = g->probes;
-  if (g->counting) return gpu_counting_end(g->counting);
+  if (g->counting) {
+    // what still runs when its range ends would be counted in the next one
+    GPU_TRY(g->dev, g->dev->d.stream_wait(g->dev->stream), "waiting for a kernel");
+    return gpu_counting_end(g->counting);
+  }
   if (!x->trace) return end_event(g);
   if (x->unnumbered) return HS_GOOD;
   execution *e = &x->executions.v[x->executions.n - 1];

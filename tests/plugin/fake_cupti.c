@@ -155,9 +155,9 @@ typedef struct image {
 static struct {
   bool enabled, set, in_pass, open;
   image *data;
-  int metric[MOST_METRICS];  // of each pass
-  size_t passes, pass, next, room, dropped;
-  i32 range_of[MOST_CALLS];  // by correlation; NONE
+  int metric[MOST_METRICS];                           // of each pass
+  size_t passes, pass, next, room, dropped, running;  // running: of the open range
+  i32 range_of[MOST_CALLS];                           // by correlation; NONE
 } ranges;
 
 static void count_kernel(const emu_work *w) {
@@ -185,6 +185,7 @@ static void asked(u32 correlation) {
   end_graph();
   ranges.range_of[correlation % MOST_CALLS] =
       ranges.in_pass && ranges.open && ranges.next <= ranges.room ? (i32)ranges.next - 1 : NONE;
+  ranges.running += ranges.range_of[correlation % MOST_CALLS] != NONE;
   external_record r = {.kind = EXTERNAL, .external_kind = CUSTOM, .correlation = correlation};
   call_record call = {.kind = DRIVER, .correlation = correlation};
   // numbers go with the records of calls, before them
@@ -209,6 +210,7 @@ static bool part_of_graph(const emu_work *w) {
 static void did(const emu_work *w) {
   (void)pthread_mutex_lock(&fake.lock);
   if (w->kind == EMU_WORK_KERNEL) count_kernel(w);
+  ranges.running -= ranges.running && ranges.range_of[w->correlation % MOST_CALLS] != NONE;
   if (part_of_graph(w)) {
   } else if (w->kind == EMU_WORK_KERNEL && fake.enabled[KERNEL]) {
     kernel_record r = {
@@ -431,6 +433,7 @@ int cuptiRangeProfilerEnable(counters_enable *p) {
   RULE(p->context && !ranges.enabled);
   ranges.enabled = true;
   ranges.set = ranges.in_pass = ranges.open = false;
+  ranges.running = 0;
   ranges.data = NULL;
   p->profiler = &ranges;
   emu_api_observe(&(emu_observer){asked, did});
@@ -515,7 +518,7 @@ int cuptiRangeProfilerPushRange(counters_push *p) {
 
 int cuptiRangeProfilerPopRange(counters_of *p) {
   SIZED(pop);
-  RULE(p->profiler == &ranges && ranges.in_pass && ranges.open);
+  RULE(p->profiler == &ranges && ranges.in_pass && ranges.open && ranges.running == 0);
   ranges.open = false;
   return OK;
 }

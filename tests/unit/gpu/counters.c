@@ -49,7 +49,8 @@ static outcome profiled(const char *cupti, bool counters) {
   backend_context *own = backend_context_new();
   const backend *gpu = backend_find("gpu");
   setenv("HLOSH_LIBCUPTI", cupti, 1);
-  const backend_options o = {.context = own, .deadline_s = 120, .driver = plugin_fake_cuda("ok")};
+  // a driver that does the work when somebody waits for it
+  const backend_options o = {.context = own, .deadline_s = 120, .driver = plugin_fake_cuda("late")};
   const backend_run_options ro = {.min_runs = 1,
                                   .max_runs = 2,
                                   .max_seconds = 0.1,
