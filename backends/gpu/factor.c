@@ -46,6 +46,11 @@ hs_status gpu_solver_find(gpu_device *dev, const gpu_solver **out) {
   return s;
 }
 
+hs_status gpu_solver_room(int elements) {
+  return elements < 0 ? solver_check(SOLVER_NOT_SUPPORTED, "a workspace of so many elements")
+                      : HS_GOOD;
+}
+
 bool gpu_factor_is(const hlo_instr *i) {
   cpu_linalg p;
   return cpu_linalg_of(i, &p) && p.kind == CPU_LINALG_CHOLESKY && p.as_they_lie && p.n > 0 &&
@@ -161,6 +166,7 @@ static hs_status ask_room(factor_call *c) {
 
 static hs_status make(gpu_program *g, const hlo_instr *i, factor_call *c, i64 *scratch) {
   HS_TRY(ask_room(c));
+  HS_TRY(gpu_solver_room(c->room));
   c->info_at = gpu_aligned(c->room * (i64)hlo_dtype_storage(c->p.type));
   c->list_at = c->info_at + gpu_aligned(c->p.batch * (i64)sizeof(i32));
   *scratch = c->list_at + (c->p.batch > 1 ? c->p.batch * (i64)sizeof(cuda_ptr) : 0);

@@ -544,6 +544,7 @@ static hs_status make(gpu_program *g, const hlo_instr *i, lapack_call *c, i64 *s
   if (all) HS_TRY(all->open(g, c, &may));
   if (may) c->all = all;
   else HS_TRY(c->routine->room(c));
+  HS_TRY(gpu_solver_room(c->room));
   c->info_at = gpu_aligned(c->room * (i64)hlo_dtype_storage(c->type));
   c->list_at = c->info_at + gpu_aligned(c->batch * (i64)sizeof(i32));
   *scratch = c->list_at + gpu_aligned(may ? 2 * c->batch * (i64)sizeof(cuda_ptr) : 0);

@@ -95,6 +95,8 @@ typedef struct gpu_solver {
   solver_handle *handle;
 } gpu_solver;
 hs_status gpu_solver_find(gpu_device *, const gpu_solver **out);
+// Whether it can say how many elements a workspace has: of large matrices no int holds them.
+hs_status gpu_solver_room(int elements);
 // As for fourier.c. An error says why the library does not do it.
 bool gpu_factor_is(const hlo_instr *);
 hs_status gpu_factor_add(gpu_program *, const hlo_instr *, gpu_call **out, i64 *scratch);

@@ -256,6 +256,7 @@ static void faults(void **st) {
   (void)st;
   stays(one(), NULL, "cuSOLVER does not work on the emulation");
   stays(one(), "missing", "this cuSOLVER has no cusolverDnSpotrf");
+  stays(one(), "huge", "a workspace of so many elements: cuSOLVER error 9 (NOT_SUPPORTED)");
   char *text = one();
   outcome o = run_with(text, "failing", BACKEND_LIBRARIES_AUTO);
   assert_false(hs_ok(o.s));

@@ -210,6 +210,7 @@ static void faults(void **st) {
     fails(ONLY_FACTOR, bad[k].mode, BACKEND_LIBRARIES_ON, bad[k].factor);
     fails(ONE_SYSTEM, bad[k].mode, BACKEND_LIBRARIES_ON, bad[k].system);
   }
+  stays(ONE_FACTOR, "huge", BACKEND_LIBRARIES_AUTO, "a workspace of so many elements: cuSOLVER");
   fails(ONE_FACTOR, "failing", BACKEND_LIBRARIES_AUTO, "cuSOLVER error 6 (EXECUTION_FAILED)");
   fails(ONE_SYSTEM, "failing", BACKEND_LIBRARIES_AUTO, "cuBLAS error 13 (EXECUTION_FAILED)");
 }
