@@ -9,7 +9,8 @@
 // they are part of what is recorded.
 //
 // Where NVIDIA's own is installed, it is asked for its opinion too: what a descriptor is that needs
-// no handle is made there as well, and has to be good there when it is here.
+// no handle is made there as well, graphs for an H100 that is not here, and has to be good there
+// when it is here; and it has to name engines for it.
 //
 // What it does stands in its own file name, as for fake_cuda.c: NAME-MODE.so. Modes:
 //   ok           six engines (below), of which number 3 is the fastest that may be used, as it is
@@ -119,17 +120,64 @@ static const dnn_api *real_library(void) {
 #endif
 }
 
+// Its numbers that only this file uses; from version 9.8 on it plans for a device that is not here.
+enum { DEVICE = 38, DEVICE_JSON = 2702, OF_CHAR = 24, HEURISTIC_DEVICE = 204 };
+static const char h100[] =
+    "{\"deviceName\":\"H100\",\"deviceVer\":900,\"driverVer\":13000,\"cudaDeviceId\":0,\"multiProcessorCount\":132,"
+    "\"warpSize\":32,\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
+    "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"maxCtasPerSM\":32,"
+    "\"regsPerBlock\":65536,\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,"
+    "\"maxSharedMemoryPerBlockOptin\":232448,\"reservedSharedMemoryPerBlock\":1024,"
+    "\"l2CacheSize\":52428800,\"totalGlobalMem\":85000000000,\"smClockRateKHz\":1980000,"
+    "\"memClockRateKHz\":2619000,\"pciDeviceId\":9008,\"isTccDriver\":0,\"supportCoopLaunch\":1}";
+
+// NULL: this one does not know devices that are not here.
+static dnn_desc *real_device(void) {
+  static dnn_desc *device;
+  static bool asked;
+  const dnn_api *real = real_library();
+  bool first = !asked;
+  asked = true;
+  if (!first || !real || real->desc_new(DEVICE, &device) != DNN_OK) return device;
+  dnn_result r = real->desc_set(device, DEVICE_JSON, OF_CHAR, (i64)strlen(h100), h100);
+  if (r != DNN_OK || real->desc_ready(device) != DNN_OK) device = NULL;
+  return device;
+}
+
 static void make_real(dnn_desc *d) {
-  static const int alone[] = {DNN_TENSOR,  DNN_CONVOLUTION, DNN_POINTWISE,
-                              DNN_FORWARD, DNN_APPLY,       DNN_PACK};
+  static const int alone[] = {DNN_TENSOR, DNN_CONVOLUTION, DNN_POINTWISE, DNN_FORWARD,
+                              DNN_APPLY,  DNN_PACK,        DNN_GRAPH,     DNN_HEURISTIC};
+  bool needs = d->kind == DNN_GRAPH || d->kind == DNN_HEURISTIC;
   for (size_t k = 0; k < HS_COUNT(alone); k++)
-    if (d->kind == alone[k] && real_library()) (void)real_library()->desc_new(d->kind, &d->real);
+    if (d->kind == alone[k] && real_library() && (!needs || real_device()))
+      (void)real_library()->desc_new(d->kind, &d->real);
+  dnn_desc *device = real_device();
+  if (d->real && d->kind == DNN_HEURISTIC)
+    (void)real_library()->desc_set(d->real, HEURISTIC_DEVICE, DNN_OF_DESC, 1, &device);
+}
+
+// How many configurations it names for an H100; -1: it was not asked. What it says when it is asked
+// for none is more, as it looks at them only when they are fetched.
+static i64 real_names(const dnn_desc *heuristic) {
+  enum { MOST = 64 };
+  dnn_desc *configs[MOST] = {0};
+  const dnn_api *real = real_library();
+  i64 all = 0, n = 0;
+  if (!heuristic->real) return -1;
+#define NAMES(most, n, to) \
+  real->desc_get(heuristic->real, DNN_HEURISTIC_RESULTS, DNN_OF_DESC, (most), (n), (to))
+  bool good = NAMES(0, &all, NULL) == DNN_OK && all > 0;
+  for (u32 k = 0; k < MOST; k++) (void)real->desc_new(DNN_CONFIG, &configs[k]);
+  good = good && NAMES(HS_MIN(all, (i64)MOST), &n, configs) == DNN_OK;
+#undef NAMES
+  for (u32 k = 0; k < MOST; k++) (void)real->desc_free(configs[k]);
+  return good ? n : 0;
 }
 
 // What the library says of an attribute, whose descriptors are replaced by its own.
 static dnn_result set_real(dnn_desc *d, int name, int type, i64 n, const void *values) {
   dnn_desc *theirs[MOST_OPS];
-  if (!d->real) return DNN_OK;
+  if (!d->real || name == DNN_GRAPH_HANDLE) return DNN_OK;
   for (i64 k = 0; k < n && type == DNN_OF_DESC; k++)
     theirs[k] = ((dnn_desc *const *)values)[k]->real;
   return real_library()->desc_set(d->real, name, type, n, type == DNN_OF_DESC ? theirs : values);
@@ -350,6 +398,14 @@ dnn_result cudnnBackendFinalize(dnn_desc *d) {
 }
 
 // ---- engines ------------------------------------------------------------------------------------
+static bool has_gelu(const dnn_desc *graph) {
+  for (i64 k = 1; k < find(graph, DNN_GRAPH_OPS)->n; k++) {
+    const dnn_desc *p = desc_at(desc_of(graph, DNN_GRAPH_OPS, k), DNN_APPLY_POINTWISE);
+    if (number(p, DNN_POINTWISE_MODE, 0) == DNN_GELU) return true;
+  }
+  return false;
+}
+
 static bool needs_tensor_cores(const dnn_desc *graph) {
   i64 n = find(graph, DNN_GRAPH_OPS)->n;
   const dnn_desc *x = desc_at(desc_at(graph, DNN_GRAPH_OPS), DNN_FORWARD_X);
@@ -372,6 +428,8 @@ dnn_result cudnnBackendGetAttribute(dnn_desc *d, int name, int type, i64 asked, 
     if (is("unsupported")) return DNN_NOT_SUPPORTED;
     // of f32 only tensor cores do what has no bias, in some of engine 2's ways
     i64 all = needs_tensor_cores(desc_at(d, DNN_HEURISTIC_GRAPH)) ? WAYS : CONFIGS;
+    // what is compiled when it is planned the real one names beside a driver only: not gelu
+    if (!has_gelu(desc_at(d, DNN_HEURISTIC_GRAPH))) RULE(real_names(d) != 0);
     if (counts) return *n = all, DNN_OK;
     dnn_desc **to = values;
     for (*n = 0; *n < HS_MIN(asked, all); ++*n) {
