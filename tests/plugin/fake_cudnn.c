@@ -123,7 +123,8 @@ static const dnn_api *real_library(void) {
 // Its numbers that only this file uses; from version 9.8 on it plans for a device that is not here.
 enum { DEVICE = 38, DEVICE_JSON = 2702, OF_CHAR = 24, HEURISTIC_DEVICE = 204 };
 static const char h100[] =
-    "{\"deviceName\":\"H100\",\"deviceVer\":900,\"driverVer\":13000,\"cudaDeviceId\":0,\"multiProcessorCount\":132,"
+    "{\"deviceName\":\"H100\",\"deviceVer\":900,\"driverVer\":13000,\"cudaDeviceId\":0,"
+    "\"multiProcessorCount\":132,"
     "\"warpSize\":32,\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],"
     "\"maxThreadsPerBlock\":1024,\"maxThreadsPerSM\":2048,\"maxCtasPerSM\":32,"
     "\"regsPerBlock\":65536,\"maxRegistersPerSM\":65536,\"maxSharedMemoryPerBlock\":49152,"
