@@ -69,6 +69,8 @@ typedef struct backend_options {
   // interp, cpu: denormals are numbers like others; otherwise they count as zero, as operands and
   // as results, as XLA:CPU compiles it
   bool keep_denormals;
+  // interp: hlo_eval_options has it
+  bool round_each_term;
   // cpu: where the kernels' code lies is appended to /tmp/perf-PID.map, PID the worker's, which
   // `perf report` reads names from
   bool perf_map;

@@ -50,7 +50,9 @@ static hs_status interp_compile(const hlo_module *m, const backend_options *opt,
                                 backend_exe **out) {
   HS_ASSERT(!hlo_known_invalid(m));
   *out = NULL;
-  const hlo_eval_options eval = {.peer = &ffi_peer, .keep_denormals = opt && opt->keep_denormals};
+  const hlo_eval_options eval = {.peer = &ffi_peer,
+                                 .keep_denormals = opt && opt->keep_denormals,
+                                 .round_each_term = opt && opt->round_each_term};
   // instructions whose result is not used are not run and need not be supported
   HS_TRY(hlo_eval_check(m, &eval));
   u64 t0 = hs_now_ns();

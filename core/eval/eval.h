@@ -57,6 +57,9 @@ typedef struct hlo_eval_peer {
 typedef struct hlo_eval_options {
   // default false: arithmetic flushes denormals as XLA:CPU does; moves keep bits
   bool keep_denormals;
+  // default false: a sum or product of floats narrower than f32 is rounded once, at the end, as
+  // XLA's evaluator does; true: after each term, as XLA:CPU's code does within 32 terms of a reduce
+  bool round_each_term;
   i64 max_bytes;  // refuse when live values would exceed this; 0 = no limit
   // simulated devices for collectives; 0 = as many as the module says, or else as its groups need
   u32 nreplicas, npartitions;

@@ -1,9 +1,10 @@
 // fold.h — folding values into accumulators with a computation: what reduce, reduce-window
 // (reduce.c), select-and-scatter and scatter (scatter.c) share. The implementation is in reduce.c.
 //
-// A fold has three speeds: sums and products of f32 are kept in f64 and rounded once at the end;
-// other reducers that are one operation run its elementwise kernel on whole rows; anything else is
-// a block program (prog.c). Narrow floats round at every step, as XLA:CPU does.
+// A fold has three speeds: sums and products of f32 and narrower floats are kept in f64 and rounded
+// once at the end, as XLA's evaluator does with sums (a bf16 sum that rounds at every step stops
+// growing at 256 times its terms); other reducers that are one operation run its elementwise kernel
+// on whole rows; anything else is a block program (prog.c), which rounds where it says so.
 #ifndef HLO_EVAL_FOLD_H
 #define HLO_EVAL_FOLD_H
 
@@ -20,8 +21,8 @@ typedef struct fold {
   size_t acc_size[FOLD_MAX], in_size[FOLD_MAX];  // bytes of an element
   hlo_dtype acc_type[FOLD_MAX];                  // of the accumulators that are literals
 } fold;
-// Prepares folding n arrays by the computation. wide: sums of f32 may be kept in f64. The fold
-// needs no freeing. E_UNSUPPORTED names the instruction.
+// Prepares folding n arrays by the computation. wide: sums may be kept in f64. The fold needs no
+// freeing. E_UNSUPPORTED names the instruction.
 hs_status fold_init(ev *, const hlo_instr *, const hlo_computation *, u32 n, hlo_literal *const *in,
                     bool wide, fold *);
 // acc[k][j] = reducer(acc[k][j], x[k][j]) for j < n and every array k, all contiguous.

@@ -20,9 +20,9 @@ hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, u32 n,
     return ev_unsupported(i, "with a computation that does not take two values per array");
   hlo_dtype t = in[0]->shape->dtype;
   f->op = n == 1 && c->root->shape->dtype == t ? ev_reducer(c) : HLO_OP_INVALID;
-  bool narrow = hlo_dtype_is_float(t) && t != HLO_F32 && t != HLO_F64;
-  if (f->op && wide && t == HLO_F32 && is_float_sum(f->op)) f->kind = FOLD_WIDE;
-  else if (f->op && !(narrow && is_float_sum(f->op))) {
+  bool sum = hlo_dtype_is_float(t) && t != HLO_F64 && is_float_sum(f->op);
+  if (sum && wide && (t == HLO_F32 || !e->opt.round_each_term)) f->kind = FOLD_WIDE;
+  else if (f->op && !(sum && t != HLO_F32)) {
     hlo_dtype two[2] = {t, t};
     if (ew_compile_types(f->op, c->root, 2, two, t, &f->k)) f->kind = FOLD_KERNEL;
   }
@@ -40,15 +40,28 @@ hs_status fold_init(ev *e, const hlo_instr *i, const hlo_computation *c, u32 n,
   return HS_GOOD;
 }
 
+enum { WIDE_BLOCK = 1024 };  // values that a FOLD_WIDE takes at once
+
+// m <= WIDE_BLOCK of them from x on, as f32: where they are or, narrow ones, in room.
+static const float *as_f32(const fold *f, const void *x, i64 m, float *room) {
+  if (f->acc_type[0] == HLO_F32) return x;
+  ev_convert(f->acc_type[0], x, HLO_F32, room, m);
+  return room;
+}
+
 // acc[j] = acc[j] op x[j] for rows of any length, all contiguous.
 hs_status fold_rows(const fold *f, void *const *acc, const void *const *x, i64 n) {
   if (f->kind == FOLD_WIDE) {
-    double *a = acc[0];
-    const float *v = x[0];
-    if (f->op == HLO_ADD)
-      for (i64 j = 0; j < n; j++) a[j] += (double)v[j];
-    else
-      for (i64 j = 0; j < n; j++) a[j] *= (double)v[j];
+    float room[WIDE_BLOCK];
+    for (i64 at = 0; at < n; at += WIDE_BLOCK) {
+      i64 m = HS_MIN((i64)WIDE_BLOCK, n - at);
+      double *a = (double *)acc[0] + at;
+      const float *v = as_f32(f, (const char *)x[0] + (size_t)at * f->in_size[0], m, room);
+      if (f->op == HLO_ADD)
+        for (i64 j = 0; j < m; j++) a[j] += (double)v[j];
+      else
+        for (i64 j = 0; j < m; j++) a[j] *= (double)v[j];
+    }
     return HS_GOOD;
   }
   if (f->kind == FOLD_KERNEL) {
@@ -84,11 +97,15 @@ static double wide_sum(const float *v, i64 n) {
 // sums).
 static void fold_run(const fold *f, void *acc, const void *x, i64 n) {
   if (f->kind == FOLD_WIDE) {
+    float room[WIDE_BLOCK];
     double *a = acc;
-    const float *v = x;
-    if (f->op == HLO_ADD) *a += wide_sum(v, n);
-    else
-      for (i64 j = 0; j < n; j++) *a *= (double)v[j];
+    for (i64 at = 0; at < n; at += WIDE_BLOCK) {
+      i64 m = HS_MIN((i64)WIDE_BLOCK, n - at);
+      const float *v = as_f32(f, (const char *)x + (size_t)at * f->in_size[0], m, room);
+      if (f->op == HLO_ADD) *a += wide_sum(v, m);
+      else
+        for (i64 j = 0; j < m; j++) *a *= (double)v[j];
+    }
     return;
   }
   size_t w = f->in_size[0];
@@ -188,7 +205,7 @@ hs_status fold_accs_new(ev *e, const fold *f, const hlo_shape *result, hlo_liter
 hs_status fold_accs_done(ev *e, const fold *f, const hlo_shape *result, fold_accs *a, hs_status st,
                          hlo_literal **out) {
   if (hs_ok(st) && a->wide)
-    ev_convert(HLO_F64, a->wide, HLO_F32, a->lit[0]->data, a->lit[0]->shape->elements);
+    ev_convert(HLO_F64, a->wide, f->acc_type[0], a->lit[0]->data, a->lit[0]->shape->elements);
   for (u32 k = 0; k < f->n && hs_ok(st); k++) {
     const hlo_shape *s = fold_part(result, k);
     hlo_literal *own = a->lit[k];

@@ -283,7 +283,9 @@ static hs_status run_backend(const hlo_module *m, u32 n, hlo_literal **args, hlo
   const backend *b = backend_find(opt.backend);
   if (!b) return hs_fail(HS_E_USAGE, "no backend %s", opt.backend);
   backend_exe *exe = NULL;
-  HS_TRY(b->compile(m, &(backend_options){.threads = 1, .one_device = true}, &exe));
+  // round_each_term: the recordings are of XLA without excess precision
+  HS_TRY(b->compile(
+      m, &(backend_options){.threads = 1, .one_device = true, .round_each_term = true}, &exe));
   backend_result res = {0};
   hs_status s =
       b->run(exe, n, args,
@@ -308,6 +310,7 @@ static hs_status run_golden(hlo_ctx *ctx, const hlo_module *m, const golden *g) 
   HS_TRY(hlo_eval_module(m, n, args,
                          &(hlo_eval_options){.nreplicas = 1,
                                              .npartitions = 1,
+                                             .round_each_term = true,
                                              .observe = golden_observe,
                                              .observe_arg = &w,
                                              .max_bytes = (i64)4 << 30},

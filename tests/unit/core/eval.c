@@ -120,6 +120,21 @@ static const struct one {
      "ENTRY e { a = bf16[] constant(256) b = bf16[] constant(1) c = bf16[] add(a,b) ROOT r = "
      "bf16[] add(c,b) }",
      "bf16[]", "256", 0},
+    {"a sum of narrow floats rounds once",
+     "s { x = bf16[] parameter(0) y = bf16[] parameter(1) ROOT z = bf16[] add(x, y) } h { x = "
+     "f16[] parameter(0) y = f16[] parameter(1) ROOT z = f16[] add(x, y) } ENTRY e { a = bf16[] "
+     "constant(1) b = bf16[600,2] broadcast(a), dimensions={} c = f16[] constant(1) d = f16[3000] "
+     "broadcast(c), dimensions={} z = bf16[] constant(0) w = f16[] constant(0) p = bf16[2] "
+     "reduce(b, z), dimensions={0}, to_apply=s q = bf16[] reduce(b, z), dimensions={0,1}, "
+     "to_apply=s u = f16[3000] reduce-window(d, w), window={size=3000 pad=2999_0}, to_apply=h v = "
+     "f16[1] slice(u), slice={[2999:3000]} ROOT r = (bf16[2], bf16[], f16[1]) tuple(p, q, v) }",
+     "(bf16[2], bf16[], f16[1])", "({600,600}, 1200, {3000})", 0},
+    {"a reducer of several sums rounds each",
+     "s { x = bf16[] parameter(0) y = bf16[] parameter(1) u = bf16[] parameter(2) v = bf16[] "
+     "parameter(3) a = bf16[] add(x, u) b = bf16[] add(y, v) ROOT z = (bf16[], bf16[]) tuple(a, b) "
+     "} ENTRY e { a = bf16[] constant(1) b = bf16[600] broadcast(a), dimensions={} z = bf16[] "
+     "constant(0) ROOT r = (bf16[], bf16[]) reduce(b, b, z, z), dimensions={0}, to_apply=s }",
+     "(bf16[], bf16[])", "(256, 256)", 0},
     {"clz popcnt",
      "ENTRY e { a = u16[3] constant({0,1,65535}) b = u16[3] count-leading-zeros(a) c = u16[3] "
      "popcnt(a) ROOT r = u16[3] add(b,c) }",
