@@ -2,7 +2,7 @@
 //
 // Filters are reordered to what oneDNN prefers (they are small, or each piece does its part),
 // images only when it has no kernel for their order. It works in f32, and in bf16 where the machine
-// has that; narrower floats are widened in memory order, which keeps strides.
+// is faster at that; narrower floats are widened in memory order, which keeps strides.
 //
 // As in dot_dnnl.c a convolution is split into pieces by its shape, along the batch, or along
 // the features of the result where the filter is the larger array or the result. The pool runs
@@ -429,7 +429,7 @@ static void place_rhs(conv *c, hlo_dtype t, i64 *scratch) {
 }
 
 bool cpu_conv_dnnl_prepare(conv *c, i64 *scratch_bytes) {
-  bool bf16 = c->tl == HLO_BF16 && c->tr == HLO_BF16 && c->to == HLO_BF16;
+  bool bf16 = c->tl == HLO_BF16 && c->tr == HLO_BF16 && c->to == HLO_BF16 && cpu_dnnl_fast_bf16();
   for (int narrow = bf16; narrow >= 0; narrow--) {
     hlo_dtype t = narrow ? HLO_BF16 : HLO_F32;
     i64 at = 0, e = (i64)hlo_dtype_storage(t);

@@ -407,13 +407,14 @@ static void orient(dot *d) {
   if (d->turned_b) exchange(d->db, d->sb, nb, k, n);
 }
 
-// Whether oneDNN is the faster one where both could do it: for bf16, of which it has instructions,
+// Whether oneDNN is the faster one where both could do it: for bf16 where the machine is fast at it,
 // and for f32 by a little where there are many products or very large ones.
 static bool is_for_dnnl(const dot *d) {
   const i64 LARGE = 1 << 18, HUGE_F32 = 1 << 28;  // multiplications of one product
   i64 one = hs_mul_sat_i64(d->M * d->N, d->K);
   if (d->ta != d->tb || d->M < 16 || d->N < 16 || one < LARGE) return false;
-  return d->ta == HLO_BF16 || (d->ta == HLO_F32 && (d->B >= 16 || one >= HUGE_F32));
+  return (d->ta == HLO_BF16 && cpu_dnnl_fast_bf16()) ||
+         (d->ta == HLO_F32 && (d->B >= 16 || one >= HUGE_F32));
 }
 
 static void choose(dot *d, cpu_rt *out) {

@@ -141,6 +141,8 @@ void cpu_from_f32(void *to, hlo_dtype, const float *from, i64 n);
 struct dnnl_engine *cpu_dnnl_engine(void);
 struct dnnl_stream *cpu_dnnl_stream(void);
 #endif
+// Whether oneDNN's products of bf16 are faster than those of f32 on this machine.
+bool cpu_dnnl_fast_bf16(void);
 
 // ---- chain.c ------------------------------------------------------------------------------------
 // A product, a kernel along the rows of its result, and a product of what that makes, as in
