@@ -13,6 +13,7 @@ enum {
   BIN_GROUP = 16,  // that one task sorts
   LONG = 32768,    // records that are divided by their top digit
   SHORT = 64,      // that are merged or inserted
+  RUN = 16,        // that are inserted before they are merged
 };
 
 // ---- keys ---------------------------------------------------------------------------------------
@@ -98,7 +99,8 @@ static bool lopsided(const digit *d) {
 // Sorts n records by the bits [low, low + bits) of their keys, stably. a and t hold n records; the
 // result is in a. `count`: room for one part, or for each thread's; then all threads take part.
 //
-// Long lines are first divided by their keys' top digit; what is in a bin then fits into a cache,
+// All records have the same bits above those, so that few are merged by all from `low` on: counting
+// them would take as long as a few thousand. Long lines are first divided by their keys' top digit; what is in a bin then fits into a cache,
 // and is sorted digit by digit, from the last one, by one thread. So is all of a short line; and by
 // all threads what does not divide well.
 #define DEFINE_RADIX(T, KEY)                                                                   \
@@ -141,6 +143,15 @@ static bool lopsided(const digit *d) {
     }                                                                                          \
     if (d.from != a) memcpy(a, d.from, (size_t)n * sizeof *a);                                 \
   }                                                                                            \
+  /* from `from`, which may be a, to a */                                                      \
+  static void insert_##T(T *a, const T *from, i64 n, int low) {                                \
+    for (i64 k = 0; k < n; k++) {                                                              \
+      T x = from[k];                                                                           \
+      i64 j = k;                                                                               \
+      for (; j > 0 && KEY(a[j - 1]) >> low > KEY(x) >> low; j--) a[j] = a[j - 1];              \
+      a[j] = x;                                                                                \
+    }                                                                                          \
+  }                                                                                            \
   static void sort_bins_##T(void *ctx, i64 chunk, u32 thread) {                                \
     (void)thread;                                                                              \
     const digit *d = ctx;                                                                      \
@@ -151,16 +162,34 @@ static bool lopsided(const digit *d) {
       T *a = (T *)d->from + lo, *t = (T *)d->to + lo;                                          \
       if (n > SHORT) {                                                                         \
         digits_##T(a, t, t, n, low, rest, (rest + passes - 1) / passes, count, 1);             \
-        continue;                                                                              \
-      }                                                                                        \
-      for (i64 k = 0; k < n; k++) {                                                            \
-        i64 j = k;                                                                             \
-        for (; j > 0 && KEY(a[j - 1]) >> low > KEY(t[k]) >> low; j--) a[j] = a[j - 1];         \
-        a[j] = t[k];                                                                           \
+      } else {                                                                                 \
+        insert_##T(a, t, n, low);                                                              \
       }                                                                                        \
     }                                                                                          \
   }                                                                                            \
+  /* by all bits from `low` on */                                                              \
+  static void merge_##T(T *a, T *t, i64 n, int low) {                                          \
+    for (i64 k = 0; k < n; k += RUN) insert_##T(a + k, a + k, HS_MIN(n - k, (i64)RUN), low);   \
+    for (i64 w = RUN; w < n; w *= 2) {                                                         \
+      for (i64 lo = 0; lo < n; lo += 2 * w) {                                                  \
+        i64 mid = HS_MIN(lo + w, n), hi = HS_MIN(lo + 2 * w, n), x = lo, y = mid, z = lo;      \
+        while (x < mid && y < hi) {                                                            \
+          bool r = KEY(a[y]) >> low < KEY(a[x]) >> low;                                        \
+          t[z++] = r ? a[y] : a[x];                                                            \
+          y += r;                                                                              \
+          x += !r;                                                                             \
+        }                                                                                      \
+        while (x < mid) t[z++] = a[x++];                                                       \
+        while (y < hi) t[z++] = a[y++];                                                        \
+      }                                                                                        \
+      memcpy(a, t, (size_t)n * sizeof *a);                                                     \
+    }                                                                                          \
+  }                                                                                            \
   void cpu_radix_##T(T *a, T *t, i64 n, int low, int bits, u32 *count, i64 parts) {            \
+    if (n <= SHORT) {                                                                          \
+      merge_##T(a, t, n, low);                                                                 \
+      return;                                                                                  \
+    }                                                                                          \
     if (n < LONG || bits < 24) {                                                               \
       digits_##T(a, t, a, n, low, bits, n < LONG ? 8 : 11, count, parts);                      \
       return;                                                                                  \
@@ -195,37 +224,9 @@ DEFINE_RADIX(u32, ITSELF)
 DEFINE_RADIX(u64, ITSELF)
 DEFINE_RADIX(item, ITS_KEY)
 
-static void insertion(u64 *a, i64 n) {
-  for (i64 k = 1; k < n; k++) {
-    u64 x = a[k];
-    i64 j = k;
-    for (; j > 0 && a[j - 1] > x; j--) a[j] = a[j - 1];
-    a[j] = x;
-  }
-}
-
 void cpu_sort_u64(u64 *a, u64 *t, i64 n, int low, int bits) {
   u32 count[BINS];
-  if (n > SHORT || low > 0) {
-    cpu_radix_u64(a, t, n, low, bits, count, 1);
-    return;
-  }
-  enum { RUN = 16 };
-  for (i64 k = 0; k < n; k += RUN) insertion(a + k, HS_MIN(n - k, (i64)RUN));
-  for (i64 w = RUN; w < n; w *= 2) {
-    for (i64 lo = 0; lo < n; lo += 2 * w) {
-      i64 mid = HS_MIN(lo + w, n), hi = HS_MIN(lo + 2 * w, n), x = lo, y = mid, z = lo;
-      while (x < mid && y < hi) {
-        bool r = a[y] < a[x];
-        t[z++] = r ? a[y] : a[x];
-        y += r;
-        x += !r;
-      }
-      while (x < mid) t[z++] = a[x++];
-      while (y < hi) t[z++] = a[y++];
-    }
-    memcpy(a, t, (size_t)n * sizeof *a);
-  }
+  cpu_radix_u64(a, t, n, low, bits, count, 1);
 }
 
 // ---- selection ----------------------------------------------------------------------------------

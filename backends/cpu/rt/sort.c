@@ -330,8 +330,7 @@ static void find_order(line *l) {
     l->at = k;
     whole_line(make_records, l);
     void *a = l->space, *t = l->space + (size_t)l->len * l->record;
-    if (l->record == 8 && l->len <= SHORT && k + 1 == s->nkeys) cpu_sort_u64(a, t, l->len, 0, 64);
-    else if (l->record == 8) cpu_radix_u64(a, t, l->len, 32, bits, l->count, l->parts);
+    if (l->record == 8) cpu_radix_u64(a, t, l->len, 32, bits, l->count, l->parts);
     else cpu_radix_item(a, t, l->len, 0, bits, l->count, l->parts);
     whole_line(take_order, l);
   }

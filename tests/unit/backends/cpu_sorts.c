@@ -46,6 +46,35 @@ static void long_lines(void **st) {
                            " ROOT s = f32[150000] sort(x), dimensions={0}, to_apply=lt }"));
 }
 
+// Lines that are merged: of several keys, of wide ones, of ambiguous ones.
+static void short_lines(void **st) {
+  (void)st;
+  one("f64", "[300,9]", 1, "GT");
+  one("f32", "[9,300]", 0, "LT");
+  one("f32", "[3000,9]", 1, "LT");
+  one("u32", "[500,64]", 1, "GT");
+  agrees(MODULE(FLOAT_LESS "ENTRY e { x = f32[500,40] parameter(0)\n"
+                           " ROOT s = f32[500,40] sort(x), dimensions={1}, to_apply=lt }"));
+  static const char *const second[] = {"s32", "s64"};
+  for (size_t k = 0; k < HS_COUNT(second); k++) {
+    char text[2048];
+    const char *t = second[k];
+    snprintf(text, sizeof text,
+             "HloModule t\nlt { a = s32[] parameter(0) b = s32[] parameter(1) c = %s[] "
+             "parameter(2) d = %s[] parameter(3) i = s32[] parameter(4) j = s32[] parameter(5) "
+             "l = pred[] compare(a, b), direction=LT e = pred[] compare(a, b), direction=EQ "
+             "m = pred[] compare(c, d), direction=LT ROOT r = pred[] select(e, m, l) }\n"
+             "ENTRY e { n = s32[50,41] iota(), iota_dimension=1 p = s32[] constant(7) "
+             "q = s32[50,41] broadcast(p), dimensions={} x = s32[50,41] remainder(n, q) "
+             "u = s32[] constant(3) v = s32[50,41] broadcast(u), dimensions={} "
+             "w = s32[50,41] remainder(n, v) y = %s[50,41] convert(w) "
+             "ROOT s = (s32[50,41], %s[50,41], s32[50,41]) sort(x, y, n), dimensions={1}, "
+             "is_stable=true, to_apply=lt }",
+             t, t, t, t);
+    agrees(text);
+  }
+}
+
 // Both zeros and NaNs, by bits: equal ones keep their order.
 static void zeros(void **st) {
   (void)st;
@@ -333,10 +362,10 @@ static void no_orders(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(types),          cmocka_unit_test(long_lines), cmocka_unit_test(zeros),
-      cmocka_unit_test(expanded),       cmocka_unit_test(several),    cmocka_unit_test(divided),
-      cmocka_unit_test(divided_floats), cmocka_unit_test(memory),     cmocka_unit_test(topk),
-      cmocka_unit_test(first_few),      cmocka_unit_test(no_orders),
+      cmocka_unit_test(types),   cmocka_unit_test(short_lines),    cmocka_unit_test(long_lines),
+      cmocka_unit_test(zeros),   cmocka_unit_test(expanded),       cmocka_unit_test(several),
+      cmocka_unit_test(divided), cmocka_unit_test(divided_floats), cmocka_unit_test(memory),
+      cmocka_unit_test(topk),    cmocka_unit_test(first_few),      cmocka_unit_test(no_orders),
   };
   return run_cpu_tests(argc, argv, "cpu_sorts", tests, HS_COUNT(tests));
 }
