@@ -204,6 +204,52 @@ static bool flatten_short(nest *n) {
   return false;
 }
 
+static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
+
+// Whether the expression has stride -1, 0 or 1 along the loop, and no atom depends on it.
+static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
+  i64 c = nest_coef(e, var);
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &n->vars.v[e->t[i].var];
+    if (v->kind != NEST_LOOP &&
+        (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & 1ull << n->vars.v[var].loop))
+      return false;
+  }
+  return c == 0 || c == 1 || c == -1;
+}
+
+// Whether the loads of every step of the reductions have stride one along the loop, or none, and
+// some have one. (A step's other operands are read once, before.)
+static bool steps_along(const nest *n, u32 var) {
+  u64 steps = 0;
+  bool some = false;
+  for (size_t g = 0; g < n->groups.n; g++) steps |= n->groups.v[g].mask;
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    const nest_node *x = &n->nodes.v[i];
+    if (x->kind != NEST_LOAD || !(x->deps & steps)) continue;
+    if (!unit_in(n, x->e, var)) return false;
+    some |= nest_coef(x->e, var) != 0;
+  }
+  return some;
+}
+
+// Puts another loop last where the results' last one is too short for lanes and the reductions read
+// along the other: the coordinates of a sum over pairs of points, say. Results are few beside what
+// is read, and are written apart.
+static void turn_short(nest *n) {
+  for (size_t i = 0; n->groups.n && i < n->stages.n; i++) {
+    nest_stage *st = &n->stages.v[i];
+    if (st->nloops < 2 || extent(n, st->loops[st->nloops - 1]) >= 8) continue;
+    for (u32 k = st->nloops - 1; k-- > 0;) {
+      u32 var = st->loops[k];
+      if (extent(n, var) < 16 || !steps_along(n, var)) continue;
+      st->loops[k] = st->loops[st->nloops - 1];
+      st->loops[st->nloops - 1] = var;
+      break;
+    }
+  }
+}
+
 void nest_simplify(nest *n) {
   recompute_deps(n);
   while (split_one(n)) {}
@@ -215,6 +261,7 @@ void nest_simplify(nest *n) {
       more = merge_in(n, n->groups.v[g].loops, n->groups.v[g].nloops);
   }
   while (flatten_short(n)) {}
+  turn_short(n);
 }
 
 // ---- the cost of a stage ------------------------------------------------------------------------
@@ -240,18 +287,6 @@ static void visit_expr(survey *s, const nest_expr *e, double times) {
     if (v->kind == NEST_VALUE) visit(s, v->node, times);
     if (v->kind == NEST_DIV || v->kind == NEST_MOD) visit_expr(s, v->e, times), s->ops += 4 * times;
   }
-}
-
-// Whether the expression has stride -1, 0 or 1 along the loop, and no atom depends on it.
-static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
-  i64 c = nest_coef(e, var);
-  for (u32 i = 0; i < e->n; i++) {
-    const nest_var *v = &n->vars.v[e->t[i].var];
-    if (v->kind != NEST_LOOP &&
-        (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & 1ull << n->vars.v[var].loop))
-      return false;
-  }
-  return c == 0 || c == 1 || c == -1;
 }
 
 static void visit_group(survey *s, const nest_group *g, double times) {
@@ -324,8 +359,6 @@ static void visit(survey *s, u32 id, double times) {
 #define COLUMN_SPLITS 16.0  // partial results of columns: each is as large as the result
 #define ROWS_AT_ONCE 8      // streams that the machine's prefetchers follow
 #define RUN_BYTES 2048      // of a row that a chunk reads of columns, at least
-
-static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 
 static void chunk_grid(const nest *n, nest_stage *st, const survey *s, i32 chunks) {
   double points = 1, lanes = st->vector || s->row ? st->lanes : 1;

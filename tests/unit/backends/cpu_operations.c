@@ -206,6 +206,30 @@ static void thin_convolutions(void **st) {
   }
 }
 
+// Sums over pairs of points by the first one, of a few coordinates: lanes go along the second.
+static void sums_over_pairs(void **st) {
+  (void)st;
+  static const int coordinates[] = {2, 3, 4, 7};
+  for (size_t k = 0; k < HS_COUNT(coordinates); k++) {
+    int c = coordinates[k];
+    char *text = hs_format(
+        "HloModule t\nsum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }\n"
+        "pairs { x = f32[50,%d] parameter(0)\n w = f32[50,50] parameter(1)\n"
+        " a = f32[50,50,%d] broadcast(x), dimensions={0,2}\n"
+        " b = f32[50,50,%d] broadcast(x), dimensions={1,2}\n"
+        " d = f32[50,50,%d] subtract(a, b)\n"
+        " u = f32[50,50,%d] broadcast(w), dimensions={0,1}\n"
+        " m = f32[50,50,%d] multiply(d, u)\n z = f32[] constant(0)\n"
+        " ROOT s = f32[50,%d] reduce(m, z), dimensions={0}, to_apply=sum }\n"
+        "ENTRY e { x = f32[50,%d] parameter(0)\n w = f32[50,50] parameter(1)\n"
+        " ROOT f = f32[50,%d] fusion(x, w), kind=kInput, calls=pairs }",
+        c, c, c, c, c, c, c, c, c);
+    runs_as(text, "column-reduce");
+    agrees(text);
+    hs_free(text);
+  }
+}
+
 // Large enough to be cut into pieces: along the batch, along the features of the result, each with
 // a rest that is smaller; the three directions, mirrored filters, images in other orders.
 static void cut_convolutions(void **st) {
@@ -602,6 +626,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(patches),
       cmocka_unit_test(cut_images),
       cmocka_unit_test(thin_convolutions),
+      cmocka_unit_test(sums_over_pairs),
       cmocka_unit_test(cut_convolutions),
       cmocka_unit_test(copies_of_convolutions),
       cmocka_unit_test(sorts),
