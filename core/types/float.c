@@ -164,6 +164,22 @@ static float decode_f32(const hlo_float_format *f, u32 code) {
                   (mag & ((1u << f->mbits) - 1)) << (23 - f->mbits));
   return (float)hlo_float_decode(f, code);
 }
+// The same code as hlo_float_encode's of a finite number that is not E8M0's, on integers and with
+// branches that are seldom foretold wrong: whole arrays are converted.
+static u32 encode_finite(const hlo_float_format *f, u32 sign, u32 mag) {
+  u32 shift = 23 - f->mbits, least = (u32)(128 - f->bias), code = 0, field = mag >> 23;
+  if (field >= least) {
+    u32 r = mag - ((least - 1) << 23);
+    code = (r + (1u << (shift - 1)) - 1 + (r >> shift & 1)) >> shift;
+  } else if ((shift += least - field) <= 24) {
+    u32 m = (mag & 0x7fffff) | 0x800000, rest = m & ((1u << shift) - 1), half = 1u << (shift - 1);
+    code = m >> shift;
+    code += rest > half || (rest == half && (code & 1));
+  }
+  if (code > max_code(f)) return overflow_code(f, sign);
+  if (f->top == HLO_TOP_FNUZ && code == 0) sign = 0;
+  return code | sign << (f->ebits + f->mbits);
+}
 static u32 encode_f32(const hlo_float_format *f, float v) {
   u32 b = bits_of_f32(v), mag = b & 0x7fffffff;
   if (f->top == HLO_TOP_IEEE && mag > 0x7f800000) {
@@ -172,6 +188,7 @@ static u32 encode_f32(const hlo_float_format *f, float v) {
                ? (b >> 31) << (f->ebits + f->mbits) | ((1u << f->ebits) - 1) << f->mbits | payload
                : nan_code(f, b >> 31);
   }
+  if (f->top != HLO_TOP_E8M0 && mag < 0x7f800000) return encode_finite(f, b >> 31, mag);
   if (f->top == HLO_TOP_E8M0 && mag && mag < 0x00800000 && mag == b)
     return hlo_float_encode(f, (double)mag * 0x1p-149);
   return hlo_float_encode(f, (double)v);

@@ -70,6 +70,29 @@ static void every_code_survives_a_round_trip(void **state) {
   }
 }
 
+// Arrays take another way than single numbers do.
+static void arrays_round_as_single_numbers(void **state) {
+  (void)state;
+  enum { N = 4096 };
+  static u32 bits[N];
+  static float from[N];
+  static u8 to[N];
+  for (hlo_dtype t = 1; t < HLO_DTYPE_COUNT; t++) {
+    const hlo_float_format *f = hlo_float_format_of(t);
+    if (!f || hlo_dtype_storage(t) != 1) continue;
+    for (u32 run = 0; run < 100; run++) {
+      // every exponent, with ties and their neighbours
+      for (u32 k = 0; k < N; k++)
+        bits[k] =
+            k << 20 ^ (run < 34 ? (1u << run % 23) + run / 23 - 1 : run * k * 40503u % 0xfffff);
+      memcpy(from, bits, sizeof from);
+      hlo_floats_from_f32(t, from, to, N);
+      for (u32 k = 0; k < N; k++)
+        if (from[k] == from[k]) assert_int_equal(to[k], hlo_float_encode(f, (double)from[k]));
+    }
+  }
+}
+
 static void halves_round_to_even(void **state) {
   (void)state;
   assert_int_equal(hlo_f32_to_bf16(1.00390625f), 0x3f80);  // 1 + 2^-8: a tie, down
@@ -134,6 +157,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(narrow_floats_round_as_ml_dtypes),
       cmocka_unit_test(every_code_survives_a_round_trip),
+      cmocka_unit_test(arrays_round_as_single_numbers),
       cmocka_unit_test(halves_round_to_even),
       cmocka_unit_test(integers_clamp_and_wrap),
       cmocka_unit_test(literals_are_counted),
