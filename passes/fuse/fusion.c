@@ -308,10 +308,20 @@ static const fusion_member *in_kernel(const planner *f, const hlo_instr *i,
   return w && low < w->n && w->v[low].kernel == k ? &w->v[low] : NULL;
 }
 
-// Inputs that kernel k reads, with `extra` (may be NULL) counted as a member.
-static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_instr *extra) {
+// Whether it is in memory, as reductions mostly are: what is pointwise and has not been placed yet
+// may still become a member of its readers.
+static bool stored(const planner *f, const hlo_instr *i) {
+  const fusion_members *w = kernels_of(f, i);
+  return pass_fusion_role(i) != FUSION_POINT || !w || w->n > 0;
+}
+
+// Inputs that kernel k reads, with `extra` (may be NULL) counted as a member; *sure: those that are
+// stored.
+static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_instr *extra,
+                        u32 *sure) {
   const hlo_instr *seen[2 * FUSION_MAX_INPUTS];
   u32 n = 0;
+  *sure = 0;
   for (size_t j = 0; j <= k->members.n; j++) {
     const hlo_instr *m = j < k->members.n ? k->members.v[j] : extra;
     for (u32 o = 0; m && o < m->noperands; o++) {
@@ -319,7 +329,9 @@ static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_inst
       if (d == extra || in_kernel(f, d, k)) continue;
       u32 t = 0;
       while (t < n && seen[t] != d) t++;
-      if (t == n && n < HS_COUNT(seen)) seen[n++] = d;
+      if (t < n || n == HS_COUNT(seen)) continue;
+      seen[n++] = d;
+      *sure += stored(f, d);
     }
   }
   return n;
@@ -407,8 +419,9 @@ static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading 
     return false;
   }
   if (p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA) return true;
-  u32 inputs = count_inputs(f, k, p);
-  if (inputs > FUSION_MAX_INPUTS && inputs > count_inputs(f, k, NULL)) {
+  u32 sure, before, inputs = count_inputs(f, k, p, &sure);
+  if ((sure > FUSION_MAX_INPUTS || inputs == 2 * FUSION_MAX_INPUTS) &&
+      inputs > count_inputs(f, k, NULL, &before)) {
     pass_note_declined(f->p, p, k->root, "not fused: the kernel would read %u arrays", inputs);
     return false;
   }

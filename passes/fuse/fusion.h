@@ -10,9 +10,9 @@
 // twice.
 enum {
   FUSION_MAX_CLASSES = 6,
-  FUSION_MAX_OPS = 150,
+  FUSION_MAX_OPS = 300,
   FUSION_MAX_INPUTS = 28,
-  FUSION_MAX_EXPENSIVE = 24
+  FUSION_MAX_EXPENSIVE = 48
 };
 // aligned: the index is the loops themselves. rows: it is the outer loops of this shape only, read
 // through a broadcast. outer: so many leading dimensions of an aligned class are the kernel's own

@@ -328,6 +328,25 @@ static void numbers_at_many_indices(void **state) {
   hs_buf_free(&b);
 }
 
+// A filter that divides by its weights: both sums read all weights, and the second one's users are
+// all placed before the first one's. One kernel, in which no weight is stored.
+static void sums_that_share_their_terms(void **state) {
+  (void)state;
+  enum { TAPS = 30 };
+  hs_buf b = {0};
+  hs_buf_puts(&b, "x = f32[64] parameter(0) n0 = f32[64] negate(x) d0 = f32[64] negate(x)\n");
+  for (int j = 0; j < TAPS; j++)
+    hs_buf_printf(&b,
+                  "k%d = f32[] constant(%d) c%d = f32[64] broadcast(k%d), dimensions={} h%d = "
+                  "f32[64] subtract(x, c%d) w%d = f32[64] exponential(h%d) m%d = f32[64] "
+                  "multiply(w%d, h%d) n%d = f32[64] add(n%d, m%d)\n",
+                  j, j, j, j, j, j, j, j, j, j, j, j + 1, j, j);
+  for (int j = 0; j < TAPS; j++) hs_buf_printf(&b, "d%d = f32[64] add(d%d, w%d)\n", j + 1, j, j);
+  hs_buf_printf(&b, "ROOT r = f32[64] divide(n%d, d%d)\n", TAPS, TAPS);
+  assert_int_equal(kernels_after(hs_buf_cstr(&b), "fusion,dce"), 1);
+  hs_buf_free(&b);
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_teardown(f, teardown)
   const struct CMUnitTest tests[] = {T(sum_of_product),
@@ -349,6 +368,7 @@ int main(void) {
                                      T(variance_from_two_sums),
                                      T(dots_stay_apart),
                                      T(numbers_at_many_indices),
+                                     T(sums_that_share_their_terms),
                                      T(greedy_rules),
                                      T(greedy_leaves_shared_bodies)};
   return cmocka_run_group_tests_name("fusion", tests, NULL, NULL);
