@@ -232,26 +232,27 @@ void cpu_sort_u64(u64 *a, u64 *t, i64 n, int low, int bits) {
 // ---- selection ----------------------------------------------------------------------------------
 
 // Of n different numbers, puts the one that is the k-th of the sorted ones there, lesser ones
-// before it (Hoare 1961). The pivot's place is scattered, so that no order that anybody is likely
-// to sort is a bad one.
+// before it (Hoare 1961; divided by Lomuto's loop, which has no branch to foretell). The pivot's
+// place is scattered, so that no order that anybody is likely to sort is a bad one.
 static void least_first(u64 *a, i64 n, i64 k) {
   i64 lo = 0, hi = n - 1;
   u64 seed = 0x9E3779B97F4A7C15u;
   while (lo < hi) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
-    u64 pivot = a[lo + (i64)((seed >> 33) % (u64)(hi - lo + 1))];
-    i64 i = lo, j = hi;
-    while (i <= j) {
-      while (a[i] < pivot) i++;
-      while (a[j] > pivot) j--;
-      if (i > j) break;
+    i64 at = lo + (i64)((seed >> 33) % (u64)(hi - lo + 1)), w = lo;
+    u64 pivot = a[at];
+    a[at] = a[hi];
+    for (i64 i = lo; i < hi; i++) {
       u64 x = a[i];
-      a[i++] = a[j];
-      a[j--] = x;
+      a[i] = a[w];
+      a[w] = x;
+      w += x < pivot;
     }
-    if (k <= j) hi = j;
-    else if (k >= i) lo = i;
-    else return;
+    a[hi] = a[w];
+    a[w] = pivot;
+    if (k == w) return;
+    if (k < w) hi = w - 1;
+    else lo = w + 1;
   }
 }
 
