@@ -31,7 +31,8 @@ hlo_tolerance meaning_tolerance(const hlo_module *m) {
 }
 
 bool meaning_associative(const hlo_computation *f, bool nans) {
-  static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1, NAN};
+  static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1, NAN},
+                      wholes[HS_COUNT(numbers)] = {1, 7, 2, 3, 0, -2, 5, -1};
   u32 n = f->nparams / 2, at = 0, many = HS_COUNT(numbers) - !nans;
   for (u32 k = 0; k < f->nparams; k++)
     if (!hlo_shape_is_scalar(f->params[k]->shape)) return true;
@@ -40,8 +41,9 @@ bool meaning_associative(const hlo_computation *f, bool nans) {
     hlo_literal *x[3][4], *in[8], *two[4] = {0};  // two: f of two of them, in its parts
     for (u32 j = 0; j < 3; j++)
       for (u32 k = 0; k < n; k++) {
-        double v = numbers[(at += 5) % many];
         hlo_dtype t = f->params[k]->shape->dtype;
+        bool whole = hlo_dtype_is_integer(t) || t == HLO_PRED;
+        double v = (whole ? wholes : numbers)[(at += 5) % many];
         x[j][k] =
             hlo_literal_scalar_f64(f->module->ctx, t, isnan(v) && !hlo_dtype_is_float(t) ? 1 : v);
       }
