@@ -277,6 +277,7 @@ static void check_seed(subject *s, u64 seed) {
   if (hs_ok(st)) st = hlo_inputs_formula(ctx, s->m, g.args, strlen(g.args), &x->args, &x->nargs);
   if (hs_ok(st)) {
     hlo_mark_sources(s->m);
+    x->m = s->m;
     st = meaning_value(x, s->m, &x->value);
     if (meaning_not_covered(st)) hs_status_drop(st), st = HS_GOOD;
   }
