@@ -27,6 +27,7 @@ enum {
   MOST_SPATIAL = 3,
   MOST_CONFIGS = 512,     // of the heuristic
   TRIED = 4,              // of those that will do
+  PLANNED = 16,           // so many at most: some engines are compiled for it
   NOTES = 16,             // of an engine
   LEAST_STEPS = 1 << 21,  // multiplications of one that is worth a library's choice
   ALIGNMENT = 16,
@@ -540,7 +541,7 @@ static void remember(gpu_dnn *x, backend_libraries libraries, i64 engine, i64 co
 }
 
 typedef struct race {
-  u32 tried;
+  u32 tried, planned;
   double best;
   i64 engine, config;
   hs_status last;
@@ -554,6 +555,7 @@ static hs_status enter(gpu_program *g, const cpu_step *s, window_call *c, const 
   dnn_desc *plan = NULL;
   double ms = 0;
   if (engine < 0 || (r->before && engine != r->before->engine)) return HS_GOOD;
+  r->planned++;
   hs_status st = plan_of(c, x->v[k], &plan, &workspace);
   bool fits = hs_ok(st) && workspace <= room;
   if (fits && !r->before) st = gpu_library_time(g, s, run_plan, &(trial){c, plan, workspace}, &ms);
@@ -575,7 +577,7 @@ static hs_status plan_best(gpu_program *g, const cpu_step *s, window_call *c, i6
   configs x = {0};
   hs_status st = describe(c);
   if (hs_ok(st)) st = ask(c, &x);
-  for (i64 k = 0; k < x.n && r->tried < TRIED && hs_ok(st); k++)
+  for (i64 k = 0; k < x.n && r->tried < TRIED && r->planned < PLANNED && hs_ok(st); k++)
     st = enter(g, s, c, &x, k, room, r);
   free_configs(&c->dnn->api, &x);
   if (hs_ok(st) && !c->plan)
