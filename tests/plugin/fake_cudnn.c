@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backends/sandbox.h"
 #include "core/types/literal.h"
 #include "tests/plugin/fake_library.h"
 
@@ -101,9 +102,7 @@ dnn_result cudnnSetStream(dnn_handle *handle, cuda_stream *stream) {
 // ---- NVIDIA's opinion ---------------------------------------------------------------------------
 // Its functions that need no device; NULL: it is not here, or must not be loaded by this program.
 static const dnn_api *real_library(void) {
-#if defined(__SANITIZE_ADDRESS__)
-  return NULL;
-#else
+  if (SANDBOX_SANITIZED) return NULL;  // it would end what the library loads
   static dnn_api nvidia;
   static const char *const places[] = {"libcudnn.so.9", "/usr/local/cuda/lib64/libcudnn.so.9"};
   static bool asked;
@@ -117,7 +116,6 @@ static const dnn_api *real_library(void) {
   }
   asked = true;
   return nvidia.library ? &nvidia : NULL;
-#endif
 }
 
 // Its numbers that only this file uses; from version 9.8 on it plans for a device that is not here.
