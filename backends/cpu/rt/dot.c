@@ -407,7 +407,7 @@ static void orient(dot *d) {
   if (d->turned_b) exchange(d->db, d->sb, nb, k, n);
 }
 
-// Whether oneDNN is the faster one where both could do it: for bf16 where the machine is fast at it,
+// Whether oneDNN is faster where both could do it: for bf16 where the machine is fast at it,
 // and for f32 by a little where there are many products or very large ones.
 static bool is_for_dnnl(const dot *d) {
   const i64 LARGE = 1 << 18, HUGE_F32 = 1 << 28;  // multiplications of one product

@@ -28,9 +28,9 @@ dnnl_engine_t cpu_dnnl_engine(void) {
 
 dnnl_stream_t cpu_dnnl_stream(void) { return stream; }
 
-// AMD's processors multiply 32 pairs of bf16 where they would add and multiply 16 numbers of f32, and
-// AMX many more. Intel's others take four times as long for such an instruction, and where there is
-// none oneDNN does it by several: widened to f32 a product takes half of the time there.
+// AMD's processors multiply twice as many numbers of bf16 at a time as of f32, and AMX many more.
+// Intel's vectors take four times as long for an instruction of bf16, and where there is none
+// oneDNN does it by several: widened to f32 a product takes half of the time there.
 bool cpu_dnnl_fast_bf16(void) {
   unsigned isa = (unsigned)dnnl_get_effective_cpu_isa(), amx = dnnl_cpu_isa_avx512_core_amx,
            vector = dnnl_cpu_isa_avx512_core_bf16;

@@ -100,9 +100,9 @@ static bool lopsided(const digit *d) {
 // result is in a. `count`: room for one part, or for each thread's; then all threads take part.
 //
 // All records have the same bits above those, so that few are merged by all from `low` on: counting
-// them would take as long as a few thousand. Long lines are first divided by their keys' top digit; what is in a bin then fits into a cache,
-// and is sorted digit by digit, from the last one, by one thread. So is all of a short line; and by
-// all threads what does not divide well.
+// them would take as long as a few thousand. Long lines are first divided by their keys' top digit;
+// what is in a bin then fits into a cache, and is sorted digit by digit, from the last one, by one
+// thread. So is all of a shorter line; and by all threads what does not divide well.
 #define DEFINE_RADIX(T, KEY)                                                                   \
   static void count_##T(void *ctx, i64 part, u32 thread) {                                     \
     (void)thread;                                                                              \

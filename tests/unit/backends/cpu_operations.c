@@ -212,18 +212,18 @@ static void sums_over_pairs(void **st) {
   static const int coordinates[] = {2, 3, 4, 7};
   for (size_t k = 0; k < HS_COUNT(coordinates); k++) {
     int c = coordinates[k];
-    char *text = hs_format(
-        "HloModule t\nsum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT r = f32[] add(p, q) }\n"
-        "pairs { x = f32[50,%d] parameter(0)\n w = f32[50,50] parameter(1)\n"
-        " a = f32[50,50,%d] broadcast(x), dimensions={0,2}\n"
-        " b = f32[50,50,%d] broadcast(x), dimensions={1,2}\n"
-        " d = f32[50,50,%d] subtract(a, b)\n"
-        " u = f32[50,50,%d] broadcast(w), dimensions={0,1}\n"
-        " m = f32[50,50,%d] multiply(d, u)\n z = f32[] constant(0)\n"
-        " ROOT s = f32[50,%d] reduce(m, z), dimensions={0}, to_apply=sum }\n"
-        "ENTRY e { x = f32[50,%d] parameter(0)\n w = f32[50,50] parameter(1)\n"
-        " ROOT f = f32[50,%d] fusion(x, w), kind=kInput, calls=pairs }",
-        c, c, c, c, c, c, c, c, c);
+    char *text = hs_format("HloModule t\nsum { p = f32[] parameter(0) q = f32[] parameter(1)\n"
+                           " ROOT r = f32[] add(p, q) }\n"
+                           "pairs { x = f32[50,%d] parameter(0)\n w = f32[50,50] parameter(1)\n"
+                           " a = f32[50,50,%d] broadcast(x), dimensions={0,2}\n"
+                           " b = f32[50,50,%d] broadcast(x), dimensions={1,2}\n"
+                           " d = f32[50,50,%d] subtract(a, b)\n"
+                           " u = f32[50,50,%d] broadcast(w), dimensions={0,1}\n"
+                           " m = f32[50,50,%d] multiply(d, u)\n z = f32[] constant(0)\n"
+                           " ROOT s = f32[50,%d] reduce(m, z), dimensions={0}, to_apply=sum }\n"
+                           "ENTRY e { x = f32[50,%d] parameter(0)\n w = f32[50,50] parameter(1)\n"
+                           " ROOT f = f32[50,%d] fusion(x, w), kind=kInput, calls=pairs }",
+                           c, c, c, c, c, c, c, c, c);
     runs_as(text, "column-reduce");
     agrees(text);
     hs_free(text);
