@@ -308,8 +308,8 @@ static const fusion_member *in_kernel(const planner *f, const hlo_instr *i,
   return w && low < w->n && w->v[low].kernel == k ? &w->v[low] : NULL;
 }
 
-// Whether it is in memory, as reductions and what is made of their single results mostly are: what is
-// pointwise and has not been placed yet may still become a member of its readers.
+// Whether it is in memory, as reductions and what is made of their single results mostly are: what
+// is pointwise and has not been placed yet may still become a member of its readers.
 static bool stored(const planner *f, const hlo_instr *i) {
   const fusion_members *w = kernels_of(f, i);
   return pass_fusion_role(i) != FUSION_POINT || scalar_like(i) || !w || w->n > 0;
