@@ -42,23 +42,68 @@ void lower_physical(const hlo_shape *s, i64 *dims, u32 *order) {
   }
 }
 
+// ---- values of other widths ---------------------------------------------------------------------
+// Whether an element can be cut into others, or joined from them.
+static bool cuts_and_joins(hlo_dtype t) {
+  return lower_dtype_ok(t) && !hlo_dtype_is_complex(t) && t != HLO_PRED && hlo_dtype_bits(t) >= 8;
+}
+
+// The k-th part, of the type `to`, of a wider value.
+static nest_val cut(nest *n, nest_val v, hlo_dtype from, hlo_dtype to, const nest_expr *k) {
+  hlo_dtype uf = nest_uint_of(hlo_dtype_bits(from)), ut = nest_uint_of(hlo_dtype_bits(to));
+  u32 x = nest_bitcast(n, v, from, uf).re;
+  u32 shift = nest_node_add(
+      n,
+      &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = nest_mul(n, k, hlo_dtype_bits(to))});
+  x = nest_op2(n, HLO_SHIFT_RIGHT_LOGICAL, uf, x, nest_op1(n, HLO_CONVERT, uf, shift));
+  return nest_bitcast(n, (nest_val){nest_op1(n, HLO_CONVERT, ut, x), NEST_NONE}, ut, to);
+}
+
+// The value of the wider type `to` that the parts make.
+static nest_val join(nest *n, const nest_val *parts, hlo_dtype from, hlo_dtype to) {
+  int wf = hlo_dtype_bits(from), wt = hlo_dtype_bits(to);
+  hlo_dtype uf = nest_uint_of(wf), ut = nest_uint_of(wt);
+  u32 acc = NEST_NONE;
+  for (int k = 0; k < wt / wf; k++) {
+    u32 x = nest_op1(n, HLO_CONVERT, ut, nest_bitcast(n, parts[k], from, uf).re);
+    u8 bits[8] = {(u8)(k * wf)};
+    x = nest_op2(n, HLO_SHIFT_LEFT, ut, x, nest_const_bits(n, ut, bits));
+    acc = acc == NEST_NONE ? x : nest_op2(n, HLO_OR, ut, acc, x);
+  }
+  return nest_bitcast(n, (nest_val){acc, NEST_NONE}, ut, to);
+}
+enum { MOST_PARTS = 8 };  // bytes of the widest type
+
+// The bytes stay where they are. Between widths the narrower array has one more dimension in
+// memory, the parts of an element.
 nest_val lower_bitcast(lowering *l, lower_frame *f, const hlo_instr *i, const nest_expr *const *idx,
                        u32 guard) {
   const hlo_instr *op = hlo_operand(i, 0);
   const hlo_shape *o = i->shape, *s = op->shape;
-  i64 od[HLO_MAX_RANK], sd[HLO_MAX_RANK];
+  i64 od[HLO_MAX_RANK + 1], sd[HLO_MAX_RANK + 1];
   u32 oo[HLO_MAX_RANK], so[HLO_MAX_RANK];
-  const nest_expr *pi[HLO_MAX_RANK], *ps[HLO_MAX_RANK], *res[HLO_MAX_RANK];
-  if (o->elements != s->elements || hlo_dtype_bits(o->dtype) != hlo_dtype_bits(s->dtype))
+  const nest_expr *pi[HLO_MAX_RANK + 1], *ps[HLO_MAX_RANK + 1], *res[HLO_MAX_RANK];
+  int wo = hlo_dtype_bits(o->dtype), ws = hlo_dtype_bits(s->dtype);
+  if (wo != ws && !(cuts_and_joins(o->dtype) && cuts_and_joins(s->dtype)))
     return lower_refuse(l, i, "changes the element size");
+  u32 parts = (u32)(HS_MAX(wo, ws) / HS_MIN(wo, ws)), ro = o->rank, rs = s->rank;
+  if (o->elements * wo != s->elements * ws) return lower_refuse(l, i, "changes the size");
   lower_physical(o, od, oo);
   lower_physical(s, sd, so);
+  if (wo > ws) od[ro++] = parts;
+  if (ws > wo) sd[rs++] = parts;
   for (u32 k = 0; k < o->rank; k++) pi[k] = idx[oo[k]];
-  lower_reshape_index(l->n, o->rank, od, pi, s->rank, sd, ps);
-  for (u32 k = 0; k < s->rank; k++) res[so[k]] = ps[k];
-  nest_val v = lower_value(l, f, op, 0, s->rank, res, guard);
-  if (lower_failed(l) || o->dtype == s->dtype) return v;
-  return nest_bitcast(l->n, v, s->dtype, o->dtype);
+  nest_val v[MOST_PARTS];
+  for (u32 part = 0; part < (wo > ws ? parts : 1); part++) {
+    if (wo > ws) pi[o->rank] = nest_const(l->n, part);
+    lower_reshape_index(l->n, ro, od, pi, rs, sd, ps);
+    for (u32 k = 0; k < s->rank; k++) res[so[k]] = ps[k];
+    v[part] = lower_value(l, f, op, 0, s->rank, res, guard);
+    if (lower_failed(l)) return LOWER_NONE;
+  }
+  if (wo > ws) return join(l->n, v, s->dtype, o->dtype);
+  if (ws > wo) return cut(l->n, v[0], s->dtype, o->dtype, ps[s->rank]);
+  return o->dtype == s->dtype ? v[0] : nest_bitcast(l->n, v[0], s->dtype, o->dtype);
 }
 
 // The clamped value of a start index.
@@ -233,30 +278,18 @@ nest_val lower_bitcast_convert(lowering *l, lower_frame *f, const hlo_instr *i, 
     nest_val v = lower_value(l, f, op, 0, op->shape->rank, idx, guard);
     return lower_failed(l) ? LOWER_NONE : nest_bitcast(n, v, from, to);
   }
-  if (hlo_dtype_is_complex(from) || hlo_dtype_is_complex(to) || from == HLO_PRED ||
-      to == HLO_PRED || wf < 8 || wt < 8)
-    return lower_refuse(l, i, hlo_dtype_text(from));
-  hlo_dtype uf = nest_uint_of(wf), ut = nest_uint_of(wt);
+  if (!cuts_and_joins(from) || !cuts_and_joins(to)) return lower_refuse(l, i, hlo_dtype_text(from));
   if (wf > wt) {
     nest_val v = lower_value(l, f, op, 0, rank - 1, idx, guard);
-    if (lower_failed(l)) return LOWER_NONE;
-    u32 x = nest_bitcast(n, v, from, uf).re;
-    u32 k = nest_node_add(
-        n, &(nest_node){.kind = NEST_INDEX, .dtype = HLO_S64, .e = nest_mul(n, idx[rank - 1], wt)});
-    x = nest_op2(n, HLO_SHIFT_RIGHT_LOGICAL, uf, x, nest_op1(n, HLO_CONVERT, uf, k));
-    return nest_bitcast(n, (nest_val){nest_op1(n, HLO_CONVERT, ut, x), NEST_NONE}, ut, to);
+    return lower_failed(l) ? LOWER_NONE : cut(n, v, from, to, idx[rank - 1]);
   }
   const nest_expr *sub[HLO_MAX_RANK];
   memcpy(sub, idx, rank * sizeof *sub);
-  u32 acc = NEST_NONE;
+  nest_val parts[MOST_PARTS];
   for (int k = 0; k < wt / wf; k++) {
     sub[rank] = nest_const(n, k);
-    nest_val v = lower_value(l, f, op, 0, rank + 1, sub, guard);
+    parts[k] = lower_value(l, f, op, 0, rank + 1, sub, guard);
     if (lower_failed(l)) return LOWER_NONE;
-    u32 x = nest_op1(n, HLO_CONVERT, ut, nest_bitcast(n, v, from, uf).re);
-    u8 bits[8] = {(u8)(k * wf)};
-    x = nest_op2(n, HLO_SHIFT_LEFT, ut, x, nest_const_bits(n, ut, bits));
-    acc = acc == NEST_NONE ? x : nest_op2(n, HLO_OR, ut, acc, x);
   }
-  return nest_bitcast(n, (nest_val){acc, NEST_NONE}, ut, to);
+  return join(n, parts, from, to);
 }

@@ -46,6 +46,16 @@ static void dots(void **st) {
              " ROOT d = f32[5,3] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0} }"));
 }
 
+// The bytes of another shape and width, in either order of the dimensions.
+static void bitcasts(void **st) {
+  (void)st;
+  agrees(MODULE("ENTRY e { x = u32[6,4] parameter(0)\n ROOT r = u64[2,6]{0,1} bitcast(x) }"));
+  agrees(MODULE("ENTRY e { x = u32[6,4]{0,1} parameter(0)\n ROOT r = u8[2,48] bitcast(x) }"));
+  agrees(MODULE("ENTRY e { x = f64[5,3]{0,1} parameter(0)\n c = s32[3,10] bitcast(x)\n"
+                " ROOT r = s64[5,3] bitcast(c) }"));
+  agrees(MODULE("ENTRY e { x = s64[5,3] parameter(0)\n ROOT r = s32[2,15]{0,1} bitcast(x) }"));
+}
+
 static void narrow_dots(void **st) {
   (void)st;
   agrees(MODULE("ENTRY e { a = bf16[1,64] parameter(0)\n b = bf16[64,40] parameter(1)\n"
@@ -621,6 +631,7 @@ static void denormals(void **st) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(dots),
+      cmocka_unit_test(bitcasts),
       cmocka_unit_test(narrow_dots),
       cmocka_unit_test(convolutions),
       cmocka_unit_test(patches),

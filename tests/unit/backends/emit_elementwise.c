@@ -119,6 +119,17 @@ static void converts(void **state) {
   add_case(
       "HloModule m\nENTRY e {\n x = u8[7,8] parameter(0)\n ROOT r = s64[7] bitcast-convert(x)\n}",
       0, true);
+  // the bytes of another shape; layouts are cpu_operations.c's
+  static const char *const bytes[][2] = {{"u32[6,4]", "u64[6,2]"},  {"u32[6,4]", "u8[2,48]"},
+                                         {"f64[5,3]", "s32[3,10]"}, {"u8[16]", "f64[1,2]"},
+                                         {"s64[2]", "bf16[8]"},     {"u16[4]", "u64[]"}};
+  for (size_t k = 0; k < HS_COUNT(bytes); k++) {
+    char text[160];
+    snprintf(text, sizeof text,
+             "HloModule m\nENTRY e {\n x = %s parameter(0)\n ROOT r = %s bitcast(x)\n}",
+             bytes[k][0], bytes[k][1]);
+    add_case(text, 0, true);
+  }
   run_cases();
 }
 
