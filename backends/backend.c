@@ -61,6 +61,11 @@ static hs_status check_computation(const backend *b, const hlo_computation *c, u
                 : hs_buf_cstr(
                       (hs_buf_printf(&why, "unsupported: %s", hlo_op_text(i->opcode)), &why)));
       s = hs_with_note(s, "instruction %%%s, backend %s", i->name, b->name);
+      if (i->opcode == HLO_CUSTOM_CALL)
+        s = hs_with_note(s, "`customcall load LIB.so` opens a library with its handler; one of "
+                            "Python runs in JAX's own process (JAX_PLATFORMS=hlosh,cpu)");
+      if (i->opcode == HLO_CUSTOM_CALL && !i->first_use && i != i->parent->root)
+        s = hs_with_note(s, "nothing uses it: `delete %s` leaves it out", i->name);
       hs_buf_free(&why);
       return s;
     }

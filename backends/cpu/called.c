@@ -31,6 +31,10 @@ static bool is_of_peer(const hlo_instr *i) {
   return p && i->opcode == HLO_CUSTOM_CALL && p->covers(p->arg, i);
 }
 
+bool cpu_is_effect(const hlo_instr *i) {
+  return i->opcode == HLO_CUSTOM_CALL && hlo_has_side_effect(i);
+}
+
 cpu_called cpu_called_of(const hlo_instr *i) {
   bool theirs = is_of_peer(i);
   if (!(theirs || hlo_eval_supports(i, NULL)) || !holds_value(i->shape)) return CPU_CALLED_NOT;

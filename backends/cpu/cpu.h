@@ -43,6 +43,9 @@ typedef enum cpu_called {
   CPU_CALLED_EVALUATOR,  // what this backend has no code for: counted as a fallback
 } cpu_called;
 cpu_called cpu_called_of(const hlo_instr *);
+// Whether it is a custom call for its effect. A kernel of no elements does nothing, which is not
+// what such a call does.
+bool cpu_is_effect(const hlo_instr *);
 // Who computes custom calls that hlosh does not know, in this process; NULL: nobody. Must outlive
 // every program. Only a process that is a library's user has one (local.h).
 void cpu_called_by(const hlo_eval_peer *);

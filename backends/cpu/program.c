@@ -134,7 +134,8 @@ static bool lowers(const hlo_instr *i, hs_buf *why, u32 depth) {
   default: break;
   }
   if (cpu_instr_is_alias(i) || is_copy_half(i) || cpu_rt_find(i)) return true;
-  if (emits(i, why)) return true;
+  if (!cpu_is_effect(i) && emits(i, why)) return true;
+  if (why && i->opcode == HLO_CUSTOM_CALL) why->n = 0, (void)hlo_eval_supports(i, why);
   const hlo_computation *c = inlined(i);
   hs_buf inner = {0};  // what stops the body, if it is known, is the reason
   bool fine = c ? all_lower(c, why ? &inner : NULL, depth) : cpu_called_of(i) != CPU_CALLED_NOT;
@@ -191,9 +192,7 @@ static hs_status choose_kernel(cpu_lowering *l, const hlo_instr *i, cpu_step *s)
   HS_TRY(add_made(l, i, s));
   if (s->kernel) return HS_GOOD;
   const cpu_rt_kind *rt = cpu_rt_find(i);
-  // a kernel of no elements does nothing, which is not what a call with an effect does
-  bool effect = i->opcode == HLO_CUSTOM_CALL && hlo_has_side_effect(i);
-  if (!effect && (!rt || !rt->first || is_small_in_loop(l, i) || is_thin(i)))
+  if (!cpu_is_effect(i) && (!rt || !rt->first || is_small_in_loop(l, i) || is_thin(i)))
     HS_TRY(add_kernel(l, i, &s->kernel));
   if (s->kernel) {
     s->kind = CPU_STEP_EMIT;

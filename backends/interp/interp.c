@@ -17,11 +17,14 @@ struct backend_exe {
 static hs_status interp_probe(void) { return HS_GOOD; }
 
 static bool interp_supports(const hlo_instr *i, hs_buf *why) {
-  if (hlo_eval_supports(i, NULL) ||
-      (i->opcode == HLO_CUSTOM_CALL && ffi_peer.covers(ffi_peer.arg, i)))
-    return true;
-  if (why) hs_buf_printf(why, "unsupported: %s", hlo_op_text(i->opcode));
-  return false;
+  hs_buf reason = {0};
+  bool fine = hlo_eval_supports(i, &reason) ||
+              (i->opcode == HLO_CUSTOM_CALL && ffi_peer.covers(ffi_peer.arg, i));
+  if (!fine && why)
+    hs_buf_printf(why, reason.n ? "unsupported: %s (%s)" : "unsupported: %s",
+                  hlo_op_text(i->opcode), hs_buf_cstr(&reason));
+  hs_buf_free(&reason);
+  return fine;
 }
 
 // Bytes of the entry's parameters and result, and an estimate of the temporaries from live ranges.
