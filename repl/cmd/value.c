@@ -325,7 +325,8 @@ hs_status cmd_values(repl_cmd *c) {
     repl_json_int(j, "times", x->times);
     if (hlo_shape_is_array(x->value->shape)) {
       hlo_stats s = hlo_literal_stats(x->value);
-      hs_buf_printf(&line, " min %-10.4g max %-10.4g mean %-10.4g", s.min, s.max, s.mean);
+      if (s.values > s.nan + s.inf)
+        hs_buf_printf(&line, " min %-10.4g max %-10.4g mean %-10.4g", s.min, s.max, s.mean);
       if (s.nan) hs_buf_printf(&line, " %lld NaN", (long long)s.nan);
       if (s.inf) hs_buf_printf(&line, " %lld infinite", (long long)s.inf);
       repl_json_num(j, "min", s.min);

@@ -84,6 +84,9 @@ typedef struct cells {
 static void say_table(repl_cmd *c, const subject *x, u32 n) {
   cells t = {0};
   char a[64], b[32];
+  bool any = false;
+  for (u32 k = 0; k < n; k++) any |= hs_ok(x[k].failed);
+  if (!any) return;  // the errors say it all
 #define ROW(title, ...)                                     \
   do {                                                      \
     for (u32 k = 0; k < n; k++) {                           \
@@ -295,6 +298,8 @@ static void json_trial(repl_cmd *c, const comparison *m) {
 
 // How much the machine can be trusted, and for how long it was asked.
 static void say_noise(repl_cmd *c, const comparison *m) {
+  json_trial(c, m);
+  if (!m->trial.rounds) return;
   hs_buf b = {0};
   prof_noise_text(&m->noise, &b);
   char t[32];
@@ -309,7 +314,6 @@ static void say_noise(repl_cmd *c, const comparison *m) {
              "or a quieter machine\n",
              100 * m->trial.width);
   hs_buf_free(&b);
-  json_trial(c, m);
 }
 
 hs_status cmd_noise(repl_cmd *c) {

@@ -289,13 +289,29 @@ hs_status comparison_estimate(comparison *m, const prof_device *d) {
   return HS_GOOD;
 }
 
+// Whether one thing stopped every column.
+static bool fail_alike(const comparison *m) {
+  for (u32 k = 0; k < m->n; k++)
+    if (hs_ok(m->x[k].failed) ||
+        strcmp(m->x[k].failed.err->message, m->x[0].failed.err->message) != 0)
+      return false;
+  return m->n > 1;
+}
+
+static hs_status with_note_of(const hs_diag *e, hs_status s) {
+  return e->note ? hs_with_note(s, "%s", e->note) : s;
+}
+
 hs_status comparison_failures(const comparison *m) {
   hs_status all = HS_GOOD;
+  const hs_diag *first = m->x[0].failed.err;
+  if (fail_alike(m))
+    return with_note_of(first, hs_fail(HS_E_RUN, "nothing was measured: %s", first->message));
   for (u32 k = 0; k < m->n; k++) {
     const subject *x = &m->x[k];
     if (hs_ok(x->failed) || x->optional) continue;
     hs_status s = hs_fail(HS_E_RUN, "%s has no figures: %s", x->label, x->failed.err->message);
-    if (x->failed.err->note) s = hs_with_note(s, "%s", x->failed.err->note);
+    s = with_note_of(x->failed.err, s);
     all = hs_ok(all) ? s : hs_chain(all, s);
   }
   return all;

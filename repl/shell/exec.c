@@ -212,8 +212,8 @@ static void say_summary(repl_out *o, const hlo_literal *v) {
     sum += x;
   }
   if (hs_interrupted()) return;
-  repl_say(o, "  %lld elements, min %g, max %g, mean %g", (long long)n, lo, hi,
-           n > nans ? sum / (double)(n - nans) : 0);
+  repl_say(o, "  %lld elements", (long long)n);
+  if (n > nans) repl_say(o, ", min %g, max %g, mean %g", lo, hi, sum / (double)(n - nans));
   if (nans) repl_say(o, ", %lld NaN", (long long)nans);
   if (infs) repl_say(o, ", %lld infinite", (long long)infs);
   repl_say(o, "\n");

@@ -20,6 +20,20 @@ bool repl_is_verified(repl_module *mod) {
   return mod->at->verdict == REPL_VALID;
 }
 
+// Whether a parameter has a dimension of any size, as jax.export writes programs with symbolic
+// sizes.
+static bool has_open_sizes(const hlo_module *m) {
+  for (u32 k = 0; m->entry && k < m->entry->nparams; k++) {
+    const hlo_shape *whole = m->entry->params[k]->shape;
+    for (u32 j = 0, n = hlo_shape_leaves(whole); j < n; j++) {
+      const hlo_shape *s = hlo_shape_leaf(whole, j);
+      for (u32 d = 0; hlo_shape_is_array(s) && d < s->rank; d++)
+        if (s->dims[d] == HLO_UNBOUNDED) return true;
+    }
+  }
+  return false;
+}
+
 static hs_status refused(const repl_cmd *c, const repl_module *mod, const repl_version *v,
                          hs_status why) {
   if (hs_ok(why) || why.err->code != HS_E_VERIFY) return why;
@@ -29,7 +43,11 @@ static hs_status refused(const repl_cmd *c, const repl_module *mod, const repl_v
                                       "run and time after backend pjrt"
                                     : "print, info, list, find, diff, plot and save work on it, "
                                       "edit mends it";
-  return hs_chain(hs_with_note(s, "%s", what), why);
+  s = hs_with_note(s, "%s", what);
+  if (has_open_sizes(mod->m))
+    s = hs_with_note(s, "its sizes are open (?): in JAX, jax.jit(exported.call).lower(x)"
+                        ".compile().as_text() is the program for arguments x");
+  return hs_chain(s, why);
 }
 
 // At own risk: the module goes to another process as it is.
