@@ -263,8 +263,8 @@ static void type_calls(hlo_module *m) {
         continue;
       hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
       if (id == HLO_CUSTOM_LAPACK_POTRF || id == HLO_CUSTOM_LAPACK_TRSM ||
-          id == HLO_CUSTOM_LAPACK_FFI || id == HLO_CUSTOM_BLAS_TRSM ||
-          id == HLO_CUSTOM_THREEFRY_CPU)
+          id == HLO_CUSTOM_LAPACK_GETRF || id == HLO_CUSTOM_LAPACK_FFI ||
+          id == HLO_CUSTOM_BLAS_TRSM || id == HLO_CUSTOM_THREEFRY_CPU)
         hlo_set_attr_int(i, HLO_ATTR_API_VERSION, HLO_API_VERSION_TYPED_FFI);
     }
 }

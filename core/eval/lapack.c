@@ -123,6 +123,7 @@ static hs_status trsm(const call *c) {
   return HS_GOOD;
 }
 
+// getrf_work: LAPACKE's getrf refuses a matrix with a NaN, which XLA's call factors like others.
 static hs_status getrf(const call *c) {
   i64 k = HS_MIN(c->rows, c->cols);
   if (!carry(c, 0, 0) || !has(c, 1, k * c->batches) || c->r[1]->shape->dtype != HLO_S32 ||
@@ -131,7 +132,7 @@ static hs_status getrf(const call *c) {
   int m = (int)c->rows, n = (int)c->cols;
   for (i64 b = c->from; b < c->to; b++)
     set_info(c, 2, b,
-             ROUTINE(getrf, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1),
+             ROUTINE(getrf_work, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1),
                      (int *)c->r[1]->data + b * k));
   return HS_GOOD;
 }

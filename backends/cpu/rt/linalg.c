@@ -1,7 +1,8 @@
 // linalg.c — cholesky, triangular-solve, and the custom calls of JAX (LAPACK, TopK) with the
-// same meaning: batches of what triangular.c does for one matrix. A matrix that is not positive
-// definite gives NaN, as in XLA. A factor that lies by columns where its matrix lies by rows, or
-// the other way round, as LAPACK's calls of JAX have it, is turned as it is copied to its place.
+// same meaning, and LU: batches of what triangular.c does for one matrix. A matrix that is not
+// positive definite gives NaN, as in XLA. A factor that lies by columns where its matrix lies by
+// rows, or the other way round, as LAPACK's calls of JAX have it, is turned as it is copied to its
+// place.
 #include <math.h>
 
 #include "backends/cpu/rt/triangular.h"
@@ -34,11 +35,12 @@ static tri_matrix view(char *p, i64 n, bool turned) {
   return turned ? tri_transposed(a) : a;
 }
 
-// The matrix at `from`, n by n, to where its factor is computed; `turned`: to the other order.
-static void take_matrix(char *to, const char *from, i64 n, size_t e, bool turned) {
-  const i64 by_rows[] = {n, 1}, by_columns[] = {1, n}, dims[] = {n, n};
-  if (turned) cpu_relayout(to, by_columns, from, by_rows, 2, dims, e);
-  else if (n && to != from) memcpy(to, from, (size_t)(n * n) * e);
+// The matrix at `from`, `lines` of n elements, to where it is worked on; `turned`: to the other
+// order.
+static void take_matrix(char *to, const char *from, i64 lines, i64 n, size_t e, bool turned) {
+  const i64 as_it_lies[] = {n, 1}, other[] = {1, lines}, dims[] = {lines, n};
+  if (turned) cpu_relayout(to, other, from, as_it_lies, 2, dims, e);
+  else if (lines && n && to != from) memcpy(to, from, (size_t)(lines * n) * e);
 }
 
 static hs_status factor(const job *j, i64 b) {
@@ -46,7 +48,7 @@ static hs_status factor(const job *j, i64 b) {
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->n * p->n) * e;
   char *a = (char *)j->bufs[1] + (size_t)b * bytes;
   bool lower = p->lower != p->a_columns;  // in memory
-  take_matrix(a, (char *)j->bufs[0] + (size_t)b * bytes, p->n, e, p->turns);
+  take_matrix(a, (char *)j->bufs[0] + (size_t)b * bytes, p->n, p->n, e, p->turns);
   i64 bad;
   HS_TRY(cpu_cholesky(p->type, view(a, p->n, !lower), p->n, &bad));
   if (!p->keep_other) {
@@ -57,6 +59,19 @@ static hs_status factor(const job *j, i64 b) {
     }
   }
   if (p->info) ((i32 *)j->bufs[2])[b] = (i32)bad;
+  return HS_GOOD;
+}
+
+static hs_status factor_lu(const job *j, i64 b) {
+  const linalg *p = j->p;
+  size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->n) * e;
+  char *a = (char *)j->bufs[1] + (size_t)b * bytes;
+  bool from_columns = p->a_columns != p->turns;
+  take_matrix(a, (char *)j->bufs[0] + (size_t)b * bytes, from_columns ? p->n : p->m,
+              from_columns ? p->m : p->n, e, p->turns);
+  tri_matrix lies = view(a, p->a_columns ? p->m : p->n, p->a_columns);
+  i32 *pivots = (i32 *)j->bufs[2] + b * HS_MIN(p->m, p->n);
+  ((i32 *)j->bufs[3])[b] = (i32)cpu_lu(p->type, lies, p->m, p->n, pivots);
   return HS_GOOD;
 }
 
@@ -107,6 +122,11 @@ static hs_status run_cholesky(void *state, void *const *bufs, void *scratch) {
 static hs_status run_solve(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
   return run(&(job){.p = state, .bufs = bufs, .one = solve});
+}
+
+static hs_status run_lu(void *state, void *const *bufs, void *scratch) {
+  (void)scratch;
+  return run(&(job){.p = state, .bufs = bufs, .one = factor_lu});
 }
 
 static bool matrix_type(hlo_dtype t) {
@@ -203,13 +223,14 @@ hs_status cpu_triangular_solve_prepare(const hlo_instr *i, cpu_rt *out) {
 
 // ---- custom calls -------------------------------------------------------------------------------
 
-typedef enum custom { CUSTOM_NONE, CUSTOM_POTRF, CUSTOM_TRSM, CUSTOM_TOPK } custom;
+typedef enum custom { CUSTOM_NONE, CUSTOM_POTRF, CUSTOM_TRSM, CUSTOM_GETRF, CUSTOM_TOPK } custom;
 
 static custom which_custom(const hlo_instr *i) {
   switch (hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET))) {
   case HLO_CUSTOM_TOPK: return CUSTOM_TOPK;
   case HLO_CUSTOM_LAPACK_POTRF: return CUSTOM_POTRF;
   case HLO_CUSTOM_LAPACK_TRSM: return CUSTOM_TRSM;
+  case HLO_CUSTOM_LAPACK_GETRF: return CUSTOM_GETRF;
   default: return CUSTOM_NONE;
   }
 }
@@ -241,6 +262,18 @@ static bool trsm_supports(const hlo_instr *i) {
   return a->dims[a->rank - 1] == s->dims[s->rank - (config_int(i, "side") == 'L' ? 2 : 1)];
 }
 
+// Larger matrices are LAPACK's own.
+static bool getrf_supports(const hlo_instr *i) {
+  const hlo_shape *s = i->shape, *a = i->noperands == 1 ? hlo_operand(i, 0)->shape : NULL;
+  if (!a || !has_matrices(a) || !hlo_shape_is_tuple(s) || s->nelems != 3) return false;
+  i64 m = a->dims[a->rank - 2], n = a->dims[a->rank - 1];
+  const hlo_shape *pivots = s->elems[1], *info = s->elems[2];
+  return m > 0 && n > 0 && HS_MAX(m, n) <= CPU_LU_MOST && s->elems[0]->logical == a->logical &&
+         pivots->dtype == HLO_S32 && hlo_shape_is_row_major(pivots) &&
+         hlo_shape_is_row_major(info) && pivots->elements == batch_of(a) * HS_MIN(m, n) &&
+         info->dtype == HLO_S32 && info->elements == batch_of(a);
+}
+
 bool cpu_custom_call_supports(const hlo_instr *i) {
   switch (which_custom(i)) {
   case CUSTOM_TOPK: return cpu_topk_supports(i);
@@ -251,6 +284,7 @@ bool cpu_custom_call_supports(const hlo_instr *i) {
            i->shape->elems[1]->elements == batch_of(hlo_operand(i, 0)->shape) &&
            is_square(hlo_operand(i, 0)->shape) && is_letter(i, "uplo", "LU", false);
   case CUSTOM_TRSM: return trsm_supports(i);
+  case CUSTOM_GETRF: return getrf_supports(i);
   case CUSTOM_NONE: break;
   }
   return false;
@@ -275,12 +309,25 @@ static void describe_custom(const hlo_instr *i, custom w, linalg *p) {
   else take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 1)->shape, s);
 }
 
+static void describe_lu(const hlo_instr *i, linalg *p) {
+  const hlo_shape *a = hlo_operand(i, 0)->shape;
+  *p = (linalg){.kind = CPU_LINALG_LU,
+                .type = a->dtype,
+                .batch = batch_of(a),
+                .m = a->dims[a->rank - 2],
+                .n = a->dims[a->rank - 1]};
+  take_order(p, a, i->shape->elems[0]);
+}
+
 hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
   custom w = which_custom(i);
   if (w == CUSTOM_TOPK) return cpu_topk_prepare(i, out);
   linalg *p = hs_calloc(1, sizeof *p);
-  describe_custom(i, w, p);
-  if (w == CUSTOM_POTRF)
+  if (w == CUSTOM_GETRF) describe_lu(i, p);
+  else describe_custom(i, w, p);
+  if (w == CUSTOM_GETRF)
+    *out = (cpu_rt){.kind = "lu (lapack call)", .state = p, .run = run_lu, .inplace = !p->turns};
+  else if (w == CUSTOM_POTRF)
     *out = (cpu_rt){
         .kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = !p->turns};
   else *out = (cpu_rt){.kind = "triangular-solve (lapack call)", .state = p, .run = run_solve};

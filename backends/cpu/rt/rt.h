@@ -171,19 +171,19 @@ void cpu_relayout(void *dst, const i64 *dst_strides, const void *src, const i64 
 void cpu_turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 n, size_t unit);
 
 // ---- linalg.c -----------------------------------------------------------------------------------
-// Factors of positive definite matrices and triangular systems, of operations and LAPACK calls.
+// Factors of matrices and triangular systems, of operations and LAPACK calls.
 typedef struct cpu_linalg {
-  enum { CPU_LINALG_CHOLESKY, CPU_LINALG_TRIANGULAR } kind;
+  enum { CPU_LINALG_CHOLESKY, CPU_LINALG_TRIANGULAR, CPU_LINALG_LU } kind;
   hlo_dtype type;
-  i64 batch, n, m, k;  // triangular: A is n x n; X is m x k
+  i64 batch, n, m, k;  // triangular: A is n x n; X is m x k. LU: of m x n
   // keep_other: the other triangle keeps the input (LAPACK)
   bool lower, left, unit, trans, conj, keep_other;
   bool info;                  // a second result per matrix: 0, or the order of the failing minor
   bool as_they_lie;           // else all arrays are row-major
   bool a_columns, x_columns;  // A and X lie by columns
-  bool turns;                 // of a Cholesky factor and A one lies by columns, the other by rows
+  bool turns;                 // of a factor and A one lies by columns, the other by rows
 } cpu_linalg;
-// What the instruction is; false: neither.
+// What the instruction is; false: no Cholesky factor and no system.
 bool cpu_linalg_of(const hlo_instr *, cpu_linalg *out);
 // Whether matrices lie by columns, one after the other.
 bool cpu_by_columns(const hlo_shape *);

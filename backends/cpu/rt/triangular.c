@@ -1,4 +1,5 @@
-// triangular.c — Cholesky factors and triangular systems, by halves: see triangular.h.
+// triangular.c — Cholesky factors and triangular systems, by halves, and LU factors of the
+// smallest matrices: see triangular.h.
 //
 // A matrix is halved until BASE rows are left (Gustavson, Recursion leads to automatic variable
 // blocking for dense linear-algebra algorithms, 1997). All but those smallest blocks are products
@@ -23,7 +24,7 @@
 #include "backends/cpu/rt/dot.h"
 
 enum {
-  BASE = 64,
+  BASE = CPU_LU_MOST,
   WIDE = 256,   // bytes of a row that a base block solves for at a time: chains enough to keep busy
   NARROW = 64,  // and of one with few columns: a vector
   THIN = 4,     // columns of a system that is no product
@@ -33,6 +34,7 @@ enum {
 // The smallest parts for one type, triangular_base.h.
 typedef struct tri_base {
   i64 (*factor)(tri_matrix, i64 n);
+  i64 (*lu)(tri_matrix, i64 m, i64 n, i32 *pivots);
   void (*pack)(const tri *, i64 n, void *to);
   void (*solve)(const tri *, const void *packed, i64 n, tri_matrix x, i64 from, i64 to);
   void (*few)(const tri *, i64 n, tri_matrix x, i64 columns);
@@ -50,6 +52,9 @@ typedef struct tri_base {
 #define TRI_VECTOR _Pragma("GCC unroll 1")
 #define TRI_PLAIN(a, b) ((a) * (b))
 #define TRI_SAME(a) (a)
+// What LAPACK chooses pivots by.
+static inline float abs_c64(float complex a) { return fabsf(crealf(a)) + fabsf(cimagf(a)); }
+static inline double abs_c128(double complex a) { return fabs(creal(a)) + fabs(cimag(a)); }
 
 #define TRI_(name) name##_f32
 #define TRI_T float
@@ -58,13 +63,16 @@ typedef struct tri_base {
 #define TRI_CONJ TRI_SAME
 #define TRI_REAL TRI_SAME
 #define TRI_SQRT sqrtf
+#define TRI_ABS fabsf
 #include "backends/cpu/rt/triangular_base.h"
 #undef TRI_
 #undef TRI_T
 #undef TRI_R
 #undef TRI_SQRT
+#undef TRI_ABS
 #define TRI_(name) name##_f64
 #define TRI_T double
+#define TRI_ABS fabs
 #define TRI_R double
 #define TRI_SQRT sqrt
 #include "backends/cpu/rt/triangular_base.h"
@@ -73,7 +81,9 @@ typedef struct tri_base {
 #undef TRI_TIMES
 #undef TRI_CONJ
 #undef TRI_REAL
+#undef TRI_ABS
 #define TRI_(name) name##_c128
+#define TRI_ABS abs_c128
 #define TRI_T double complex
 #define TRI_TIMES cpu_times_c128
 #define TRI_CONJ conj
@@ -86,7 +96,9 @@ typedef struct tri_base {
 #undef TRI_CONJ
 #undef TRI_REAL
 #undef TRI_SQRT
+#undef TRI_ABS
 #define TRI_(name) name##_c64
+#define TRI_ABS abs_c64
 #define TRI_T float complex
 #define TRI_R float
 #define TRI_TIMES cpu_times_c64
@@ -109,14 +121,16 @@ static hs_status no_memory(i64 n) {
   return hs_fail(HS_E_NO_MEMORY, "no memory for a part of a matrix of %lld rows", (long long)n);
 }
 
+static const tri_base *base_of(hlo_dtype t) {
+  return t == HLO_F32   ? &base_f32
+         : t == HLO_F64 ? &base_f64
+         : t == HLO_C64 ? &base_c64
+                        : &base_c128;
+}
+
 static hs_status start(work *w, hlo_dtype t, i64 n, bool products) {
-  *w = (work){.type = t, .size = hlo_dtype_storage(t)};
-  switch (t) {
-  case HLO_F32: w->base = &base_f32, w->compute = DOT_F32; break;
-  case HLO_F64: w->base = &base_f64, w->compute = DOT_F64; break;
-  case HLO_C64: w->base = &base_c64, w->compute = DOT_C64; break;
-  default: w->base = &base_c128, w->compute = DOT_C128; break;
-  }
+  *w = (work){.type = t, .size = hlo_dtype_storage(t), .base = base_of(t)};
+  w->compute = t == HLO_F32 ? DOT_F32 : t == HLO_F64 ? DOT_F64 : t == HLO_C64 ? DOT_C64 : DOT_C128;
   if (n <= BASE || !products) return HS_GOOD;
   // a block beside the diagonal of n rows or fewer has h (n - h) elements
   w->copy = hs_try_alloc((size_t)((n * n + 3) / 4) * w->size);
@@ -269,4 +283,9 @@ hs_status cpu_cholesky(hlo_dtype t, tri_matrix a, i64 n, i64 *bad) {
   hs_status s = factor(&w, a, n, bad);
   hs_free(w.copy);
   return s;
+}
+
+// ---- LU -----------------------------------------------------------------------------------------
+i64 cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots) {
+  return base_of(t)->lu(a, m, n, pivots);
 }

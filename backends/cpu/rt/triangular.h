@@ -25,6 +25,11 @@ typedef struct tri {
 // and then the rest is left in between. For an upper factor, pass the transposed matrix. Types:
 // f32, f64, c64, c128. Runs on all threads unless it is called in a chunk. E_NO_MEMORY.
 hs_status cpu_cholesky(hlo_dtype, tri_matrix a, i64 n, i64 *bad);
+// The m by n matrix a, no larger than CPU_LU_MOST, becomes L and U, where P a = L U: row k of a was
+// exchanged for row pivots[k] - 1, k from 0 on. 0, or the first k + 1 whose pivot is 0. The same
+// types, on the calling thread.
+enum { CPU_LU_MOST = 64 };
+i64 cpu_lu(hlo_dtype, tri_matrix a, i64 m, i64 n, i32 *pivots);
 // The n by k matrix x becomes the solution y of l y = x.
 hs_status cpu_triangular_solve(hlo_dtype, tri l, i64 n, tri_matrix x, i64 k);
 

@@ -3,7 +3,7 @@
 //
 //   TRI_T, TRI_R          the type, and that of its real part
 //   TRI_(name)            the name with a suffix
-//   TRI_TIMES(a, b), TRI_CONJ(a), TRI_REAL(a), TRI_SQRT(x of TRI_R)
+//   TRI_TIMES(a, b), TRI_CONJ(a), TRI_REAL(a), TRI_ABS(a), TRI_SQRT(x of TRI_R)
 //
 // Blocks are copied to dense ones first, whose loops the compiler turns into vectors. Without these
 // it is empty.
@@ -43,6 +43,61 @@ TRI_CLONES static i64 TRI_(factor)(tri_matrix a, i64 n) {
   for (i64 c = 0; c < n; c++)
     for (i64 i = c; i < n; i++) *TRI_(at)(a, i, c) = u[c * BASE + i];
   return k < n ? k + 1 : 0;
+}
+
+// LU factors with pivots of m, n <= BASE rows and columns: each column is taken off those behind
+// it. u: the columns, each a row here, of whole vectors. l: the part of one below the diagonal,
+// zeros above it.
+TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
+  enum { LANES = NARROW / sizeof(TRI_T) };
+  _Alignas(NARROW) TRI_T u[BASE * BASE], l[BASE] = {0};
+  const i64 width = (m + LANES - 1) / LANES * LANES;
+  for (i64 j = 0; j < n; j++) {
+    const TRI_T *from = TRI_(at)(a, 0, j);
+    TRI_T *to = u + j * BASE;
+    if (a.r == 1) memcpy(to, from, (size_t)m * sizeof *to);
+    else
+      for (i64 i = 0; i < m; i++) to[i] = from[i * a.r];
+    memset(to + m, 0, (size_t)(width - m) * sizeof *to);
+  }
+  i64 bad = 0;
+  for (i64 k = 0; k < m && k < n; k++) {
+    TRI_T *column = u + k * BASE;
+    i64 p = k, from = (k + 1) / LANES * LANES;
+    TRI_R most = TRI_ABS(column[k]);
+    for (i64 i = k + 1; i < m; i++) {
+      TRI_R v = TRI_ABS(column[i]);
+      if (v > most) most = v, p = i;
+    }
+    pivots[k] = (i32)p + 1;
+    for (i64 j = 0; j < n && p != k; j++) {
+      TRI_T v = u[j * BASE + k];
+      u[j * BASE + k] = u[j * BASE + p];
+      u[j * BASE + p] = v;
+    }
+    TRI_T d = column[k];
+    if (d == 0 && !bad) bad = k + 1;
+    for (i64 i = from; i < width; i += LANES)
+      TRI_VECTOR for (i64 e = 0; e < LANES; e++) l[i + e] = column[i + e] / (d == 0 ? 1 : d);
+    for (i64 i = from; i <= k; i++) l[i] = 0;
+    for (i64 i = k + 1; i < m; i++) column[i] = l[i];
+    for (i64 j = k + 1; j < n; j++) {
+      TRI_T *row = u + j * BASE, f = row[k];
+      if (TRI_TIMES(f, (TRI_T)0) == 0)
+        for (i64 i = from; i < width; i += LANES)
+          TRI_VECTOR for (i64 e = 0; e < LANES; e++) row[i + e] -= TRI_TIMES(f, l[i + e]);
+      else  // infinite, or NaN: nothing times that is 0
+        for (i64 i = k + 1; i < m; i++) row[i] -= TRI_TIMES(f, l[i]);
+    }
+  }
+  for (i64 j = 0; j < n; j++) {
+    TRI_T *to = TRI_(at)(a, 0, j);
+    const TRI_T *from = u + j * BASE;
+    if (a.r == 1) memcpy(to, from, (size_t)m * sizeof *to);
+    else
+      for (i64 i = 0; i < m; i++) to[i * a.r] = from[i];
+  }
+  return bad;
 }
 
 // The rows of l that are read, densely, its conjugate where that is meant.
@@ -147,6 +202,6 @@ static void TRI_(add_lower)(tri_matrix a, const void *t, i64 n) {
     for (i64 j = 0; j <= i; j++) *TRI_(at)(a, i, j) += ((const TRI_T *)t)[i * BASE + j];
 }
 
-static const tri_base TRI_(base) = {TRI_(factor), TRI_(pack),   TRI_(solve),    TRI_(few),
-                                    TRI_(thin),   TRI_(negate), TRI_(add_lower)};
+static const tri_base TRI_(base) = {TRI_(factor), TRI_(lu),   TRI_(pack),   TRI_(solve),
+                                    TRI_(few),    TRI_(thin), TRI_(negate), TRI_(add_lower)};
 #endif

@@ -509,6 +509,26 @@ static void cholesky_factors(void **st) {
                 " ROOT o = f32[100,100] cholesky(s), lower=true }"));
 }
 
+#define LU(type, letter, m, n, steps, from, to)                                             \
+  MODULE("ENTRY e { a = " type "[9," m "," n "]{" from ",0} parameter(0)\n ROOT l = (" type \
+         "[9," m "," n "]{" to ",0}, s32[9," steps "], s32[9]) custom-call(a), "            \
+         "custom_call_target=\"lapack_" letter "getrf_ffi\", api_version=API_VERSION_TYPED_FFI }")
+
+static void lu_factors(void **st) {
+  (void)st;
+  agrees(LU("f32", "s", "32", "32", "32", "2,1", "1,2"));
+  agrees(LU("f64", "d", "5", "9", "5", "1,2", "1,2"));
+  agrees(LU("c64", "c", "17", "4", "4", "2,1", "2,1"));
+  agrees(LU("c128", "z", "63", "31", "31", "1,2", "2,1"));
+  agrees(LU("f32", "s", "65", "3", "3", "2,1", "1,2"));  // LAPACK's
+  // singular, with exchanges, with infinities, with a NaN that is no pivot (of one that is, every
+  // LAPACK makes something else)
+  agrees(MODULE("ENTRY e { a = f32[7,2,2] constant({{{0,0},{0,0}},{{1,2},{2,4}},{{0,1},{1,0}},"
+                "{{1,2},{nan,3}},{{inf,2},{1,3}},{{1,inf},{2,3}},{{-1,2},{1,5}}})\n"
+                " ROOT l = (f32[7,2,2]{1,2,0}, s32[7,2], s32[7]) custom-call(a), "
+                "custom_call_target=\"lapack_sgetrf_ffi\", api_version=API_VERSION_TYPED_FFI }"));
+}
+
 static void ffts(void **st) {
   (void)st;
   agrees(MODULE("ENTRY e { x = c64[3,16] parameter(0)\n ROOT f = c64[3,16] fft(x), fft_type=FFT, "
@@ -645,6 +665,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(choices),
       cmocka_unit_test(triangular_systems),
       cmocka_unit_test(cholesky_factors),
+      cmocka_unit_test(lu_factors),
       cmocka_unit_test(linear_algebra),
       cmocka_unit_test(ffts),
       cmocka_unit_test(long_ffts),
