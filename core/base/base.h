@@ -37,6 +37,8 @@ typedef __int128 i128;  // sums and products of any two i64
 #endif
 #define HS_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #define HS_UNUSED __attribute__((unused))
+// of what has large arrays, beside functions that call themselves
+#define HS_NOINLINE __attribute__((noinline))
 #define HS_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HS_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HS_COUNT(a) (sizeof(a) / sizeof((a)[0]))

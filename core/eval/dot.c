@@ -537,7 +537,10 @@ hs_status hlo_eval_convolution(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
                      hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1),
                      hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1)};
   hlo_literal *dense[2];
-  HS_TRY(ev_sparse_operands(e, i, ops, dense));
+  // with two operands nothing says the positions of what is kept: they are taken as they are
+  if (i->noperands > 2) HS_TRY(ev_sparse_operands(e, i, ops, dense));
+  else
+    for (u32 k = 0; k < 2; k++) dense[k] = hlo_literal_ref(ops[k]);
   hs_status st = HS_GOOD;
   for (u32 k = 0; k < 2 && hs_ok(st); k++) st = ev_fill_unused(e, &dense[k], NULL);
   if (hs_ok(st)) st = ev_convolve(e, i, &c, dense, i->shape, out);

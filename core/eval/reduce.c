@@ -49,21 +49,21 @@ static const float *as_f32(const fold *f, const void *x, i64 m, float *room) {
   return room;
 }
 
+// fold_rows of a FOLD_WIDE. Functions of their own: reducers that fold nest, and what their frames
+// hold is there at every level.
+static HS_NOINLINE void add_wide_rows(const fold *f, double *acc, const char *x, i64 n) {
+  float room[WIDE_BLOCK];
+  for (i64 at = 0; at < n; at += WIDE_BLOCK) {
+    i64 m = HS_MIN((i64)WIDE_BLOCK, n - at);
+    const float *v = as_f32(f, x + (size_t)at * f->in_size[0], m, room);
+    for (i64 j = 0; j < m && f->op == HLO_ADD; j++) acc[at + j] += (double)v[j];
+    for (i64 j = 0; j < m && f->op != HLO_ADD; j++) acc[at + j] *= (double)v[j];
+  }
+}
+
 // acc[j] = acc[j] op x[j] for rows of any length, all contiguous.
 hs_status fold_rows(const fold *f, void *const *acc, const void *const *x, i64 n) {
-  if (f->kind == FOLD_WIDE) {
-    float room[WIDE_BLOCK];
-    for (i64 at = 0; at < n; at += WIDE_BLOCK) {
-      i64 m = HS_MIN((i64)WIDE_BLOCK, n - at);
-      double *a = (double *)acc[0] + at;
-      const float *v = as_f32(f, (const char *)x[0] + (size_t)at * f->in_size[0], m, room);
-      if (f->op == HLO_ADD)
-        for (i64 j = 0; j < m; j++) a[j] += (double)v[j];
-      else
-        for (i64 j = 0; j < m; j++) a[j] *= (double)v[j];
-    }
-    return HS_GOOD;
-  }
+  if (f->kind == FOLD_WIDE) return add_wide_rows(f, acc[0], x[0], n), HS_GOOD;
   if (f->kind == FOLD_KERNEL) {
     const void *in[2] = {acc[0], x[0]};
     ew_run(&f->k, acc[0], in, n);
@@ -93,19 +93,22 @@ static double wide_sum(const float *v, i64 n) {
   return s[0];
 }
 
+static HS_NOINLINE void add_wide_run(const fold *f, double *acc, const char *x, i64 n) {
+  float room[WIDE_BLOCK];
+  for (i64 at = 0; at < n; at += WIDE_BLOCK) {
+    i64 m = HS_MIN((i64)WIDE_BLOCK, n - at);
+    const float *v = as_f32(f, x + (size_t)at * f->in_size[0], m, room);
+    if (f->op == HLO_ADD) *acc += wide_sum(v, m);
+    else
+      for (i64 j = 0; j < m; j++) *acc *= (double)v[j];
+  }
+}
+
 // One accumulator takes a contiguous run; only for folds whose order is free (exact ones and f64
 // sums).
 static void fold_run(const fold *f, void *acc, const void *x, i64 n) {
   if (f->kind == FOLD_WIDE) {
-    float room[WIDE_BLOCK];
-    double *a = acc;
-    for (i64 at = 0; at < n; at += WIDE_BLOCK) {
-      i64 m = HS_MIN((i64)WIDE_BLOCK, n - at);
-      const float *v = as_f32(f, (const char *)x + (size_t)at * f->in_size[0], m, room);
-      if (f->op == HLO_ADD) *a += wide_sum(v, m);
-      else
-        for (i64 j = 0; j < m; j++) *a *= (double)v[j];
-    }
+    add_wide_run(f, acc, x, n);
     return;
   }
   size_t w = f->in_size[0];

@@ -129,7 +129,8 @@ static hs_status run_text(hlo_ctx *ctx, const char *text, size_t n, u32 nargs,
   hlo_module *m = NULL;
   *out = NULL;
   hs_status st = hlo_parse(ctx, text, n, NULL, &m);
-  hlo_eval_options opt = {.keep_denormals = tol->keep};
+  // round_each_term: XLA's results are recorded without excess precision
+  hlo_eval_options opt = {.keep_denormals = tol->keep, .round_each_term = true};
   if (hs_ok(st)) st = hlo_eval_module(m, nargs, args, &opt, out);
   hlo_module_free(m);
   return st;
