@@ -86,8 +86,9 @@ nest_val lower_bitcast(lowering *l, lower_frame *f, const hlo_instr *i, const ne
   int wo = hlo_dtype_bits(o->dtype), ws = hlo_dtype_bits(s->dtype);
   if (wo != ws && !(cuts_and_joins(o->dtype) && cuts_and_joins(s->dtype)))
     return lower_refuse(l, i, "changes the element size");
-  u32 parts = (u32)(HS_MAX(wo, ws) / HS_MIN(wo, ws)), ro = o->rank, rs = s->rank;
-  if (o->elements * wo != s->elements * ws) return lower_refuse(l, i, "changes the size");
+  if (hs_mul_sat_i64(o->elements, wo) != hs_mul_sat_i64(s->elements, ws))
+    return lower_refuse(l, i, "changes the size");
+  u32 parts = wo == ws ? 1 : (u32)(HS_MAX(wo, ws) / HS_MIN(wo, ws)), ro = o->rank, rs = s->rank;
   lower_physical(o, od, oo);
   lower_physical(s, sd, so);
   if (wo > ws) od[ro++] = parts;
