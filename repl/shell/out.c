@@ -129,30 +129,24 @@ void repl_print_status(repl_out *o, hs_status s) {
 }
 
 // ---- columns and units --------------------------------------------------------------------------
-int repl_width(const char *text) {
+// The columns of the character at *p, which goes on to the next one.
+static int take_character(const char **p) {
 #if HAVE_UTF8PROC
-  int w = 0;
-  utf8proc_ssize_t left = (utf8proc_ssize_t)strlen(text);
-  const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text;
-  while (left > 0) {
-    utf8proc_int32_t cp;
-    utf8proc_ssize_t k = utf8proc_iterate(p, left, &cp);
-    if (k <= 0) {
-      p++;
-      left--;
-      w++;
-      continue;
-    }
-    w += utf8proc_charwidth(cp);
-    p += k;
-    left -= k;
-  }
-  return w;
+  utf8proc_int32_t cp;
+  utf8proc_ssize_t k = utf8proc_iterate((const utf8proc_uint8_t *)*p, -1, &cp);
+  *p += k > 0 ? k : 1;
+  return k > 0 ? utf8proc_charwidth(cp) : 1;
 #else
-  int w = 0;
-  for (const char *p = text; *p; p++) w += (*p & 0xC0) != 0x80;
-  return w;
+  do ++*p;
+  while ((**p & 0xC0) == 0x80);
+  return 1;
 #endif
+}
+
+int repl_width(const char *text) {
+  int w = 0;
+  while (*text) w += take_character(&text);
+  return w;
 }
 
 u32 repl_columns(void) {
@@ -176,10 +170,7 @@ const char *repl_tail(hs_arena *a, const char *text, int width) {
   int have = repl_width(text);
   if (have <= width) return text;
   const char *p = text;
-  while (*p && repl_width(p) + 3 > width) {
-    p++;
-    while ((*p & 0xC0) == 0x80) p++;
-  }
+  while (*p && have + 3 > width) have -= take_character(&p);
   char *out = hs_arena_alloc(a, strlen(p) + 4);
   memcpy(out, "...", 3);
   memcpy(out + 3, p, strlen(p) + 1);
