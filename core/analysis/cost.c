@@ -66,17 +66,11 @@ static hlo_cost comp_cost(costing *k, const hlo_computation *c) {
 
 // Bytes that XLA counts for one shape: a tuple is its table of pointers; dynamic arrays carry their
 // sizes.
-static bool unbounded(const hlo_shape *s) {
-  for (u32 d = 0; d < s->rank; d++)
-    if (s->dims[d] == HLO_UNBOUNDED) return true;
-  return false;
-}
-
 static double shape_bytes(const hlo_shape *s) {
   if (hlo_shape_is_tuple(s)) return s->laid_out ? (double)s->nelems * POINTER_BYTES : 0;
   if (!hlo_shape_is_array(s) || !s->laid_out) return 0;
   double extra = s->dynamic && hlo_shape_is_dynamic(s) ? 4.0 * s->rank : 0;
-  return unbounded(s) ? extra : (double)hlo_shape_bytes(s) + extra;
+  return hlo_shape_is_unbounded(s) ? extra : (double)hlo_shape_bytes(s) + extra;
 }
 
 static double leaf_bytes(const hlo_shape *s) {
@@ -95,7 +89,7 @@ static double leaf_elements(const hlo_shape *s) {
 
 static double elements(const hlo_shape *s) {
   while (hlo_shape_is_tuple(s) && s->nelems) s = s->elems[0];
-  if (unbounded(s)) return 0;
+  if (hlo_shape_is_unbounded(s)) return 0;
   return (double)s->elements;
 }
 

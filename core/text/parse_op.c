@@ -85,16 +85,10 @@ static bool check_one_dimension(hlo_parser *P, const hlo_rhs *r) {
          hlo_lex_error(LX, HS_E_ATTR, r->op_at, "expects exactly one dimension in dimensions");
 }
 
-static bool is_unbounded(const hlo_shape *s) {
-  for (u32 k = 0; k < s->rank; k++)
-    if (s->dims[k] == HLO_UNBOUNDED) return true;
-  return false;
-}
-
 static bool check_reshape(hlo_parser *P, const hlo_rhs *r, hlo_instr **ops) {
   const hlo_shape *from = ops[0]->shape, *to = r->shape;
   if (!to || !hlo_shape_is_array(from) || !hlo_shape_is_array(to)) return true;
-  if (from->elements == to->elements || is_unbounded(from)) return true;
+  if (from->elements == to->elements || hlo_shape_is_unbounded(from)) return true;
   return shapes_error(P, r, "expects the same number of elements in result shape", to, from);
 }
 

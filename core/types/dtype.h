@@ -106,6 +106,10 @@ int hlo_dtype_max_exponent(hlo_dtype t);
 int hlo_dtype_nan_payload(hlo_dtype t);
 // Decimal digits that tell any two values apart.
 int hlo_dtype_digits(hlo_dtype t);
+// Whether 0 is one of its values: it is of all types but E8M0, the powers of two.
+static inline bool hlo_dtype_has_zero(hlo_dtype t) {
+  return hlo_dtypes[t].format.top != HLO_TOP_E8M0;
+}
 // 2^-mbits: the distance from 1 to the next value.
 double hlo_dtype_epsilon(hlo_dtype t);
 

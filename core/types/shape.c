@@ -35,6 +35,12 @@ static bool is_flat(const hlo_shape *tuple) {
   return tuple->depth == 1 && tuple->leaves == tuple->nelems;
 }
 
+bool hlo_shape_is_unbounded(const hlo_shape *s) {
+  for (u32 d = 0; d < s->rank; d++)
+    if (s->dims[d] == HLO_UNBOUNDED) return true;
+  return false;
+}
+
 u32 hlo_shape_leaf_offset(const hlo_shape *tuple, i64 element) {
   i64 before = HS_MAX(HS_MIN(element, (i64)tuple->nelems), 0);
   if (is_flat(tuple)) return (u32)before;

@@ -263,7 +263,7 @@ static hs_status run_gather_expander(pass_ctx *c) {
       if (i->opcode != HLO_GATHER || hlo_shape_is_dynamic(i->shape) || i->shape->elements == 0)
         continue;
       if (hlo_operand(i, 0)->shape->elements == 0) {
-        if (hlo_dtypes[i->shape->dtype].format.top == HLO_TOP_E8M0) {
+        if (!hlo_dtype_has_zero(i->shape->dtype)) {
           pass_note_declined(c, i, NULL, "its type has no zero");
           continue;
         }

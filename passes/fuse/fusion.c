@@ -315,13 +315,12 @@ static bool stored(const planner *f, const hlo_instr *i) {
   return pass_fusion_role(i) != FUSION_POINT || scalar_like(i) || !w || w->n > 0;
 }
 
-// Inputs that kernel k reads, with `extra` (may be NULL) counted as a member; *sure: those that are
-// stored.
+// Inputs that kernel k reads, with `extra` counted as a member; *sure: those that are stored. Both
+// may be NULL.
 static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_instr *extra,
                         u32 *sure) {
   const hlo_instr *seen[2 * FUSION_MAX_INPUTS];
-  u32 n = 0;
-  *sure = 0;
+  u32 n = 0, in_memory = 0;
   for (size_t j = 0; j <= k->members.n; j++) {
     const hlo_instr *m = j < k->members.n ? k->members.v[j] : extra;
     for (u32 o = 0; m && o < m->noperands; o++) {
@@ -331,9 +330,10 @@ static u32 count_inputs(const planner *f, const fusion_kernel *k, const hlo_inst
       while (t < n && seen[t] != d) t++;
       if (t < n || n == HS_COUNT(seen)) continue;
       seen[n++] = d;
-      *sure += stored(f, d);
+      in_memory += stored(f, d);
     }
   }
+  if (sure) *sure = in_memory;
   return n;
 }
 
@@ -419,9 +419,9 @@ static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading 
     return false;
   }
   if (p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA) return true;
-  u32 sure, before, inputs = count_inputs(f, k, p, &sure);
+  u32 sure, inputs = count_inputs(f, k, p, &sure);
   if ((sure > FUSION_MAX_INPUTS || inputs == 2 * FUSION_MAX_INPUTS) &&
-      inputs > count_inputs(f, k, NULL, &before)) {
+      inputs > count_inputs(f, k, NULL, NULL)) {
     pass_note_declined(f->p, p, k->root, "not fused: the kernel would read %u arrays", inputs);
     return false;
   }

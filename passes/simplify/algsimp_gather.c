@@ -7,11 +7,8 @@
 // ---- gathers from few elements ------------------------------------------------------------------
 ALG_RULE(gather_trivial) {
   if (!hlo_shape_is_array(i->shape)) return NULL;
-  // out of nothing come zeros, which one type does not have
   if (X->shape->elements == 0)
-    return hlo_dtypes[i->shape->dtype].format.top != HLO_TOP_E8M0
-               ? pass_alg_full_int(a, i->shape, 0)
-               : NULL;
+    return hlo_dtype_has_zero(i->shape->dtype) ? pass_alg_full_int(a, i->shape, 0) : NULL;
   return X->shape->elements == 1 ? pass_alg_spread(a, pass_alg_reshape(a, X, 0, NULL), i->shape)
                                  : NULL;
 }

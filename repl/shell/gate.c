@@ -25,11 +25,8 @@ bool repl_is_verified(repl_module *mod) {
 static bool has_open_sizes(const hlo_module *m) {
   for (u32 k = 0; m->entry && k < m->entry->nparams; k++) {
     const hlo_shape *whole = m->entry->params[k]->shape;
-    for (u32 j = 0, n = hlo_shape_leaves(whole); j < n; j++) {
-      const hlo_shape *s = hlo_shape_leaf(whole, j);
-      for (u32 d = 0; hlo_shape_is_array(s) && d < s->rank; d++)
-        if (s->dims[d] == HLO_UNBOUNDED) return true;
-    }
+    for (u32 j = 0, n = hlo_shape_leaves(whole); j < n; j++)
+      if (hlo_shape_is_unbounded(hlo_shape_leaf(whole, j))) return true;
   }
   return false;
 }
