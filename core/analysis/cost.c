@@ -528,6 +528,15 @@ hlo_xla_cost hlo_cost_xla(const hlo_module *m) {
   return (hlo_xla_cost){t.flops, t.transcendentals, t.bytes_read + t.bytes_written};
 }
 
+bool hlo_moves_nothing(const hlo_instr *i) {
+  if (hlo_op_has(i->opcode, HLO_F_FREE)) return true;
+  if (i->opcode == HLO_RESHAPE) {
+    const hlo_shape *in = hlo_operand(i, 0)->shape;
+    return hlo_shape_is_row_major(in) && hlo_shape_is_row_major(i->shape);
+  }
+  return i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_marker(i);
+}
+
 // Whether instructions of the computations that `i` calls are launched on their own.
 static bool runs_callee(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
 
@@ -565,7 +574,8 @@ hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
     double t = comp_times[order[c]->id];
     hlo_for_each_instr(i, order[c]) {
       out->times[i->id] = t;
-      bool kernel = hlo_ops[i->opcode].cost != HLO_COST_FREE && (!runs_callee(i));
+      bool kernel = hlo_ops[i->opcode].cost != HLO_COST_FREE && !hlo_moves_nothing(i) &&
+                    !runs_callee(i);
       if (launched[order[c]->id] && kernel) out->kernels++;
       if (t > 0) spread_times(i, t, comp_times, launched);
     }

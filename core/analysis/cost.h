@@ -16,12 +16,15 @@ typedef struct hlo_cost_table {
   hlo_cost *by_id;
   double *times;   // how often the instruction runs per execution of the entry
   hlo_cost total;  // entry computation, all called ones included
-  // instructions that would be launched (not free, not inside a fusion)
+  // instructions that would be launched: not hlo_moves_nothing, not inside a fusion
   u32 kernels;
   u32 unknown;        // custom-calls and data-dependent loops whose cost is not known
   u32 unknown_loops;  // the loops of these: counted once
 } hlo_cost_table;
 
+// Whether running an instruction is no kernel: parameters, constants, tuples and bitcasts, a reshape
+// of arrays that lie row by row, markers.
+bool hlo_moves_nothing(const hlo_instr *);
 // Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add
 // up).
 hlo_cost hlo_cost_instr(const hlo_instr *);

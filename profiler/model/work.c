@@ -143,15 +143,6 @@ static double strided_of(const hlo_instr *i) {
   return a == b ? 0 : (double)out->elements;
 }
 
-static bool moves_nothing(const hlo_instr *i) {
-  if (hlo_op_has(i->opcode, HLO_F_FREE)) return true;
-  if (i->opcode == HLO_RESHAPE) {
-    const hlo_shape *in = hlo_operand(i, 0)->shape;
-    return hlo_shape_is_row_major(in) && hlo_shape_is_row_major(i->shape);
-  }
-  return i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_marker(i);
-}
-
 double prof_updated_bytes(const hlo_instr *i) {
   const hlo_instr *r = i->opcode == HLO_FUSION && hlo_fusion_comp(i) ? hlo_fusion_comp(i)->root : i;
   if (r->opcode != HLO_DYNAMIC_UPDATE_SLICE && r->opcode != HLO_SCATTER) return 0;
@@ -592,7 +583,7 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   w->transcendentals = c->transcendentals;
   w->points = elements_of(i->shape);
   w->row = fastest(i->shape);
-  if (moves_nothing(i)) {
+  if (hlo_moves_nothing(i)) {
     w->free = true;
     return;
   }
