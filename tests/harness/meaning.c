@@ -30,6 +30,12 @@ hlo_tolerance meaning_tolerance(const hlo_module *m) {
   return tol;
 }
 
+// The bits of an integer type that has so few values that all triples of them are tried; else 0.
+static u32 few_values(hlo_dtype t) {
+  bool whole = hlo_dtype_is_integer(t) || t == HLO_PRED;
+  return whole && hlo_dtype_bits(t) <= 2 ? (u32)hlo_dtype_bits(t) : 0;
+}
+
 bool meaning_associative(const hlo_computation *f, bool nans) {
   static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1, NAN},
                       wholes[HS_COUNT(numbers)] = {1, 7, 2, 3, 0, -2, 5, -1};
@@ -37,13 +43,17 @@ bool meaning_associative(const hlo_computation *f, bool nans) {
   for (u32 k = 0; k < f->nparams; k++)
     if (!hlo_shape_is_scalar(f->params[k]->shape)) return true;
   bool same = n > 0 && n <= 4, evaluated = true;
-  for (u32 trial = 0; same && evaluated && trial < (nans ? 16 : 8); trial++) {
+  u32 bits = n == 1 ? few_values(f->params[0]->shape->dtype) : 0,
+      trials = bits ? 1u << 3 * bits : nans ? 16 : 8;
+  for (u32 trial = 0; same && evaluated && trial < trials; trial++) {
     hlo_literal *x[3][4], *in[8], *two[4] = {0};  // two: f of two of them, in its parts
     for (u32 j = 0; j < 3; j++)
       for (u32 k = 0; k < n; k++) {
         hlo_dtype t = f->params[k]->shape->dtype;
         bool whole = hlo_dtype_is_integer(t) || t == HLO_PRED;
         double v = (whole ? wholes : numbers)[(at += 5) % many];
+        if (bits) v = trial >> j * bits & ((1u << bits) - 1);
+        if (bits && hlo_dtype_is_signed(t)) v -= 1u << (bits - 1);
         x[j][k] =
             hlo_literal_scalar_f64(f->module->ctx, t, isnan(v) && !hlo_dtype_is_float(t) ? 1 : v);
       }
