@@ -126,6 +126,19 @@ static hs_status store(ev *e, const hlo_shape *to, double *v, hlo_literal **out)
   return HS_GOOD;
 }
 
+// Whether operands from..from+n-1 are there and hold one number each, as scales do.
+static bool are_numbers(const hlo_instr *i, u32 from, u32 n) {
+  for (u32 k = from; k < from + n; k++)
+    if (k >= i->noperands || hlo_operand(i, k)->shape->elements != 1) return false;
+  return true;
+}
+// The array beside the first that a result asks for, of so many elements; NULL: there is none.
+static const hlo_shape *further_result(const hlo_instr *i, u32 k, i64 elements) {
+  const hlo_shape *s = i->shape;
+  bool fits = hlo_shape_is_tuple(s) && k < s->nelems && s->elems[k]->elements == elements;
+  return fits ? s->elems[k] : NULL;
+}
+
 // ---- cuBLAS -------------------------------------------------------------------------------------
 typedef struct epilogue {
   const char *name;
@@ -203,6 +216,9 @@ hs_status ev_custom_gemm(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
   for (u32 k = 0; k < d.lhs_contracting.n; k++)
     if (ops[0]->shape->dims[v[2][k]] != ops[1]->shape->dims[v[3][k]])
       return ev_unsupported(i, "with these dimension numbers");
+  for (u32 k = 0; k < d.lhs_batch.n; k++)
+    if (ops[0]->shape->dims[v[0][k]] != ops[1]->shape->dims[v[1][k]])
+      return ev_unsupported(i, "with these dimension numbers");
   if (elements != to->elements) return ev_unsupported(i, "with this result");
   if (beta != 0 && (i->noperands < 3 || ops[2]->shape->elements != elements))
     return ev_unsupported(i, "without a matrix to add to");
@@ -215,6 +231,15 @@ hs_status ev_custom_gemm(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
   next += f8 ? 2 : 0;
   u32 need = next + (ep && ep->bias);
   if (!ep || i->noperands < need) return ev_unsupported(i, "with this epilogue");
+  bool more = hlo_shape_is_tuple(i->shape) && i->shape->nelems > 1,
+       largest = hlo_config_number(i, NULL, "damax_output", 0) != 0, scaled;
+  const hlo_shape *aux = ep->aux && more ? further_result(i, 1, elements) : NULL,
+                  *damax = largest ? further_result(i, 1 + (aux != NULL), 1) : NULL;
+  if (more && ((ep->aux && !aux) || (largest && !damax)))
+    return ev_unsupported(i, "with these results");
+  scaled = f8 && i->noperands > need && hlo_dtype_bits(to->dtype) == 8;
+  if ((f8 && !are_numbers(i, scales, 2)) || (scaled && !are_numbers(i, i->noperands - 1, 1)))
+    return ev_unsupported(i, "with these scales");
   if (f8) alpha *= hlo_literal_f64(ops[scales], 0) * hlo_literal_f64(ops[scales + 1], 0);
   hlo_literal *sum, *r[3] = {NULL, NULL, NULL};
   u32 nr = 1;
@@ -223,17 +248,14 @@ hs_status ev_custom_gemm(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
   for (i64 k = 0; k < elements && alpha != 1; k++) p[k] *= alpha;
   hs_status st = beta != 0 ? add_operand(i, to, p, beta, ops[2]) : HS_GOOD;
   if (hs_ok(st) && ep->bias) st = add_operand(i, to, p, 1, ops[next]);
-  if (hs_ok(st) && ep->aux && hlo_shape_is_tuple(i->shape) && i->shape->nelems > 1)
-    st = store(e, i->shape->elems[1], p, &r[nr++]);
+  if (hs_ok(st) && aux) st = store(e, aux, p, &r[nr++]);
   if (hs_ok(st)) apply_act(p, elements, ep->act, 0);
-  if (hs_ok(st) && hlo_config_number(i, NULL, "damax_output", 0) != 0 &&
-      hlo_shape_is_tuple(i->shape) && i->shape->nelems > nr) {
+  if (hs_ok(st) && damax) {
     double amax = 0;
     for (i64 k = 0; k < elements; k++) amax = fmax(amax, fabs(p[k]));
-    st = store(e, i->shape->elems[nr], &amax, &r[nr]);
-    nr++;
+    st = store(e, damax, &amax, &r[nr++]);
   }
-  if (f8 && i->noperands > need && hlo_dtype_bits(to->dtype) == 8)
+  if (scaled)
     for (i64 k = 0; k < elements; k++) p[k] *= hlo_literal_f64(ops[i->noperands - 1], 0);
   if (hs_ok(st)) st = store(e, to, p, &r[0]);
   hlo_literal_unref(sum);
@@ -255,8 +277,10 @@ hs_status ev_custom_block_scaled_dot(ev *e, const hlo_instr *i, hlo_literal **op
   i64 batch[8], last[1] = {rank - 1},
                 elements = ops[0]->shape->dims[rank - 2] * ops[1]->shape->dims[rank - 2];
   for (u32 d = 0; d < nb; d++) batch[d] = d, elements *= ops[0]->shape->dims[d];
-  if (elements != to->elements || ops[0]->shape->dims[rank - 1] != ops[1]->shape->dims[rank - 1])
-    return ev_unsupported(i, "with these operands");
+  bool fits = elements == to->elements && (i->noperands < 5 || are_numbers(i, 4, 1));
+  for (u32 d = 0; d < rank; d++)
+    fits &= d == nb || ops[0]->shape->dims[d] == ops[1]->shape->dims[d];
+  if (!fits) return ev_unsupported(i, "with these operands");
   hlo_literal *pair[2] = {ops[0], ops[1]}, *sum = NULL, *r = NULL;
   ops[0] = ops[1] = NULL;
   hs_status st = ev_apply_scale(e, &pair[0], ops[2]);
@@ -396,7 +420,7 @@ hs_status ev_custom_conv_filter(ev *e, const hlo_instr *i, hlo_literal **ops, hl
 // sqrt(variance + eps) for the variance.
 static hs_status norm_call(ev *e, const hlo_instr *i, hlo_literal **ops, u32 arrays,
                            hlo_literal **out) {
-  if (i->noperands != arrays + 2 || !hlo_shape_is_array(ops[0]->shape))
+  if (i->noperands != arrays + 2 || !are_numbers(i, arrays, 2))
     return ev_unsupported(i, "with these operands");
   double eps = hlo_literal_f64(ops[arrays], 0);
   i64 feature = hlo_literal_i64(ops[arrays + 1], 0);

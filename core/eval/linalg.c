@@ -399,6 +399,8 @@ static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, u32 n, doubl
                           hlo_literal **out) {
   hlo_literal *r[3] = {0};
   hs_status st = HS_GOOD;
+  if (hlo_shape_is_tuple(i->shape) && i->shape->nelems < n)
+    return ev_unsupported(i, "with these results");
   for (u32 k = 0; k < n && hs_ok(st); k++) {
     const hlo_shape *s = hlo_shape_is_tuple(i->shape) ? i->shape->elems[k] : i->shape;
     i64 have = n > 1 && k ? b->features : b->n;
