@@ -11,19 +11,23 @@ static hlo_instr *coordinate(hlo_computation *c, const hlo_shape *like, i64 dim)
   return i;
 }
 
-// (value, coordinates...) x (value, coordinates...) -> the one that `select` keeps.
-static hlo_computation *chooser(pass_ctx *c, const hlo_computation *select, u32 rank) {
+// (value, coordinates...) x (value, coordinates...) -> the one that `select` keeps, which may look
+// at them in precisions of its own.
+static hlo_computation *chooser(pass_ctx *c, const hlo_computation *select, hlo_dtype t, u32 rank) {
   hlo_ctx *ctx = c->m->ctx;
   char *name = hs_format("%s.reduce_window", select->name);
   hlo_computation *f = hlo_add_computation(c->m, name);
   hs_free(name);
-  const hlo_shape *value = select->params[0]->shape, *index = hlo_shape_scalar(ctx, HLO_S32);
+  const hlo_shape *value = hlo_shape_with_dtype(ctx, select->params[0]->shape, t),
+                  *index = hlo_shape_scalar(ctx, HLO_S32);
   if (value->layout) index = hlo_shape_with_default_layout(ctx, index);
   hlo_instr **p = HS_NEW_ARRAY(c->scratch, hlo_instr *, 2 * (rank + 1)),
             **out = HS_NEW_ARRAY(c->scratch, hlo_instr *, rank + 1);
   for (u32 k = 0; k < 2 * (rank + 1); k++)
     p[k] = hlo_add_parameter(f, k, k % (rank + 1) == 0 ? value : index, NULL);
-  hlo_instr *args[] = {p[0], p[rank + 1]}, *none = hlo_build_scalar_i64(f, HLO_S32, -1);
+  hlo_instr *args[] = {hlo_build_convert(p[0], select->params[0]->shape->dtype),
+                       hlo_build_convert(p[rank + 1], select->params[1]->shape->dtype)},
+            *none = hlo_build_scalar_i64(f, HLO_S32, -1);
   hlo_instr *keep = pass_inline_at(none, select, args, c->scratch);
   keep = hlo_build_binary(HLO_AND, keep, hlo_build_compare(p[1], none, HLO_DIRECTION_NE));
   keep = hlo_build_binary(
@@ -53,7 +57,8 @@ static void expand(pass_ctx *c, hlo_instr *s) {
                           2 * (rank + 1), ops, NULL);
   const hlo_attr *window = hlo_attr_get(s, HLO_ATTR_WINDOW);
   if (window) hlo_set_attr(rw, *window);
-  hlo_set_attr_comp(rw, HLO_ATTR_TO_APPLY, chooser(c, hlo_attr_comp(s, HLO_ATTR_SELECT), rank));
+  hlo_set_attr_comp(rw, HLO_ATTR_TO_APPLY,
+                    chooser(c, hlo_attr_comp(s, HLO_ATTR_SELECT), x->shape->dtype, rank));
   i64 dims[HLO_MAX_RANK + 1], all[HLO_MAX_RANK];
   for (u32 d = 0; d < rank; d++) dims[d] = source->shape->dims[d], all[d] = d;
   dims[rank] = 1;
