@@ -43,9 +43,8 @@ bool meaning_associative(const hlo_computation *f, bool nans) {
   for (u32 k = 0; k < f->nparams; k++)
     if (!hlo_shape_is_scalar(f->params[k]->shape)) return true;
   bool same = n > 0 && n <= 4, evaluated = true;
-  u32 bits = n == 1 ? few_values(f->params[0]->shape->dtype) : 0, trials = bits   ? 1u << 3 * bits
-                                                                           : nans ? 16
-                                                                                  : 8;
+  u32 bits = n == 1 ? few_values(f->params[0]->shape->dtype) : 0;
+  u32 trials = bits ? 1u << 3 * bits : nans ? 16 : 8;
   for (u32 trial = 0; same && evaluated && trial < trials; trial++) {
     hlo_literal *x[3][4], *in[8], *two[4] = {0};  // two: f of two of them, in its parts
     for (u32 j = 0; j < 3; j++)
