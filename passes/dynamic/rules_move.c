@@ -332,6 +332,7 @@ bool dyn_scatter(dyn *d, hlo_instr *i) {
   hlo_ints window = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS);
   i64 vector = hlo_attr_int(i, HLO_ATTR_INDEX_VECTOR_DIM, ids->shape->rank);
   hlo_instr *outside = NULL;
+  hlo_dtype t = ids->shape->dtype;
   u32 u = 0;
   for (u32 k = 0; k < ids->shape->rank; k++) {
     if (k == vector) continue;
@@ -340,7 +341,12 @@ bool dyn_scatter(dyn *d, hlo_instr *i) {
     if (!size) size = dyn_size(d, updates, 0, u);
     u++;
     if (!size) continue;
-    if (!outside) outside = hlo_build_scalar_i64(i->parent, ids->shape->dtype, -1);
+    if (!hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS).n)
+      return dyn_refuse(d, i, "its updates have no indices");
+    // the largest number of a short type without sign may lie inside
+    if (hlo_dtype_is_unsigned(t) && hlo_dtype_bits(t) < 64)
+      masked = hlo_build_convert(masked, t = hlo_dtype_bits(t) < 32 ? HLO_S32 : HLO_S64);
+    if (!outside) outside = hlo_build_scalar_i64(i->parent, t, -1);
     masked = dyn_mask(masked, k, size, outside);
   }
   hlo_set_operand(i, n, masked);
