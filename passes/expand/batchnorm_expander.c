@@ -5,7 +5,10 @@
 // offset. Gradient: the derivatives of that with respect to x, scale and offset. Inference: scale
 // and shift are computed per feature. n is read from the operand (get-dimension-size), because its
 // dimensions may be dynamic; constant_folding replaces it by a constant. Types below 16 bits hold
-// neither n nor the sums of squares: of them, all is computed in f32, and rounded at the end.
+// neither n nor the sums of squares, and f16 not every n and epsilon: there, all is computed in
+// f32, and rounded at the end.
+#include <math.h>
+
 #include "passes/run/rewrite.h"
 
 static const hlo_shape *with_layout_of(const hlo_instr *i, const hlo_shape *s) {
@@ -27,19 +30,40 @@ typedef struct bnorm {
   hlo_computation *add;
 } bnorm;
 
+// Does a number become neither infinite nor nothing in the type?
+static bool holds(hlo_dtype t, double v) {
+  u64 bits = 0;
+  hlo_elem_from_f64(t, &bits, v);
+  double held = hlo_elem_to_f64(t, &bits);
+  return isfinite(held) && (held != 0 || v == 0);
+}
+
+static bool needs_f32(const hlo_instr *i, const hlo_instr *x, double eps) {
+  const hlo_shape *s = x->shape;
+  i64 feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0), count = 1;
+  for (u32 d = 0; d < s->rank; d++)
+    if (d != feature) count = hs_mul_sat_i64(count, s->dims[d]);
+  return hlo_dtype_bits(s->dtype) < 16 ||
+         (hlo_dtype_bits(s->dtype) == 16 &&
+          !(holds(s->dtype, eps) && holds(s->dtype, (double)count)));
+}
+
 static bnorm bnorm_of(hlo_instr *i) {
   bnorm b = {.i = i, .feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0)};
+  const hlo_attr *eps = hlo_attr_get(i, HLO_ATTR_EPSILON);
+  // a float in XLA, whatever the arrays are
+  double number = eps ? (double)(float)eps->v.f : 0;
+  bool wide = needs_f32(i, hlo_operand(i, 0), number);
   for (u32 k = 0; k < i->noperands && k < HS_COUNT(b.in); k++) {
     b.in[k] = hlo_operand(i, k);
-    if (hlo_dtype_bits(b.in[k]->shape->dtype) < 16) b.in[k] = hlo_build_convert(b.in[k], HLO_F32);
+    int bits = hlo_dtype_bits(b.in[k]->shape->dtype);
+    if (bits < 16 || (bits == 16 && wide)) b.in[k] = hlo_build_convert(b.in[k], HLO_F32);
   }
   hlo_instr *x = b.in[0];
   b.big = x->shape;
   b.small = b.in[1]->shape;
   hlo_dtype t = b.big->dtype;
-  const hlo_attr *eps = hlo_attr_get(i, HLO_ATTR_EPSILON);
-  // a float in XLA, whatever the arrays are
-  b.eps = hlo_build_scalar_f64(i->parent, t, eps ? (double)(float)eps->v.f : 0);
+  b.eps = hlo_build_scalar_f64(i->parent, t, number);
   if (i->opcode == HLO_BATCH_NORM_INFERENCE) return b;
   b.zero = hlo_build_scalar_f64(i->parent, t, 0);
   b.count = hlo_build_scalar_i64(i->parent, HLO_S32, 1);
