@@ -107,8 +107,7 @@ static bool positive(const alg *a, const hlo_instr *i, u32 *work) {
   }
 }
 
-// The largest value of an integer type, as far as an i64 holds it.
-static i64 top_of(hlo_dtype t) {
+i64 pass_alg_top_of(hlo_dtype t) {
   int bits = hlo_dtype_bits(t) - hlo_dtype_is_signed(t);
   return bits >= 63 ? INT64_MAX : ((i64)1 << bits) - 1;
 }
@@ -125,7 +124,7 @@ static bool nonnegative(const alg *a, const hlo_instr *i, u32 *work) {
   case HLO_EXP: return alg_is_float(i);
   case HLO_MULTIPLY: return alg_is_float(i) && x == y;
   case HLO_IOTA:
-    return !alg_is_int(i) || top_of(i->shape->dtype) >=
+    return !alg_is_int(i) || pass_alg_top_of(i->shape->dtype) >=
                                  i->shape->dims[hlo_attr_int(i, HLO_ATTR_IOTA_DIMENSION, 0)] - 1;
   case HLO_BROADCAST: return nonnegative(a, x, work);
   case HLO_CONSTANT:

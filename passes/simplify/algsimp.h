@@ -75,6 +75,9 @@ static inline bool alg_same_shape(const alg *a, const hlo_shape *x, const hlo_sh
   return a->layout_sensitive ? x == y : x->logical == y->logical;
 }
 
+// The largest value of an integer type, as far as an i64 holds it.
+i64 pass_alg_top_of(hlo_dtype);
+
 // The step of an integer literal {0, s, 2s, ...}, of which each number is what the multiplication
 // gives in 64 bits, wrapped around where it has to; 0: it is none.
 i64 pass_alg_multiples(const hlo_literal *);

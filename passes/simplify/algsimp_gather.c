@@ -22,7 +22,8 @@ ALG_RULE(gather_small) {
   if (hlo_attr_ints(i, HLO_ATTR_COLLAPSED_SLICE_DIMS).n != 1 || !hlo_shape_same_dims(at, i->shape))
     return NULL;
   hlo_instr *r = NULL;
-  for (i64 k = 0; k < from->dims[0]; k++) {
+  i64 reached = HS_MIN(from->dims[0] - 1, pass_alg_top_of(at->dtype));
+  for (i64 k = 0; k <= reached; k++) {
     hlo_slice_dim d = {k, k + 1, 1};
     hlo_instr *v =
         pass_alg_spread(a, pass_alg_reshape(a, pass_alg_slice(a, X, &d), 0, NULL), i->shape);

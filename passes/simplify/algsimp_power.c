@@ -219,11 +219,8 @@ ALG_RULE(rem_iota) {
   if (X->opcode != HLO_ADD) return NULL;
   hlo_instr *io = hlo_operand(X, 0), *other = hlo_operand(X, 1);
   if (io->opcode != HLO_IOTA) io = other, other = hlo_operand(X, 0);
-  u32 bits =
-      (u32)hlo_dtype_bits(i->shape->dtype) - (hlo_dtype_is_unsigned(i->shape->dtype) ? 0 : 1);
-  i64 top = bits >= 63 ? INT64_MAX : ((i64)1 << bits) - 1;
   if (io->opcode != HLO_IOTA || !pass_alg_splat_int(other, &c) || c != n ||
-      !iota_below(io, top - n))
+      !iota_below(io, pass_alg_top_of(i->shape->dtype) - n))
     return NULL;
   return pass_alg_bin(a, HLO_REMAINDER, io, Y);
 }
