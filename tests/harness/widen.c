@@ -41,8 +41,10 @@ hlo_module *widen_module(const hlo_module *m) {
   if (hs_ok(s)) s = hlo_verify(w, NULL);
   hs_buf_free(&text);
   hs_buf_free(&wide);
-  if (!hs_ok(s)) return hs_status_drop(s), NULL;
-  return w;
+  if (hs_ok(s)) return w;
+  hs_status_drop(s);
+  hlo_module_free(w);
+  return NULL;
 }
 
 // A value with the shape that it has in the wide module.
