@@ -297,7 +297,8 @@ static bool unsettled(way *w, const hlo_module *other) {
   const meaning_side *side = &w->meaning.narrow;
   if (shows_unused(side->m, side->nargs, side->args)) return true;
   if (draws(side->m) || sorts_without_order(side->m, side->nargs, side->args) ||
-      picks_among_nans(side->m, side->nargs, side->args))
+      picks_among_nans(side->m, side->nargs, side->args) ||
+      factors_indefinite(side->m, side->nargs, side->args))
     return true;
   if (moves(side, side->m, side->value)) return true;
   hlo_literal *value = NULL;

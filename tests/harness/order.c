@@ -134,6 +134,37 @@ bool picks_among_nans(const hlo_module *m, u32 nargs, hlo_literal *const *args) 
   return (m->nops[HLO_REDUCE] || m->nops[HLO_REDUCE_WINDOW]) && seen(m, nargs, args, look_for_nan);
 }
 
+// ---- factors ------------------------------------------------------------------------------------
+// Positive definite, by more than rounding? By its own factorization in f64.
+static bool definite(const hlo_literal *l, i64 base, i64 n, bool lower) {
+  double *f = hs_alloc((size_t)(n * n + 1) * sizeof *f), eps = hlo_dtype_epsilon(l->shape->dtype);
+  bool yes = true;
+  for (i64 c = 0; c < n && yes; c++)
+    for (i64 r = c; r < n && yes; r++) {
+      double own = hlo_literal_f64(l, base + (lower ? r * n + c : c * n + r)), rest = own;
+      for (i64 k = 0; k < c; k++) rest -= f[r * n + k] * f[c * n + k];
+      if (r == c) yes = rest > (double)n * eps * own;
+      f[r * n + c] = r == c ? sqrt(rest) : rest / f[c * n + c];
+    }
+  return hs_free(f), yes;
+}
+static hs_status look_for_indefinite(void *arg, const hlo_observation *o) {
+  bool *yes = arg;
+  const hlo_shape *s = o->value->shape;
+  if (!hlo_shape_is_array(s) || !hlo_dtype_is_float(s->dtype) || hlo_dtype_bits(s->dtype) >= 32)
+    return HS_GOOD;
+  hlo_for_each_use(u, o->instr) {
+    if (u->user->opcode != HLO_CHOLESKY || !s->elements) continue;
+    i64 n = s->dims[s->rank - 1];
+    bool lower = hlo_attr_int(u->user, HLO_ATTR_LOWER, 0) != 0;
+    for (i64 k = 0; k < s->elements && !*yes; k += n * n) *yes = !definite(o->value, k, n, lower);
+  }
+  return HS_GOOD;
+}
+bool factors_indefinite(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
+  return m->nops[HLO_CHOLESKY] && seen(m, nargs, args, look_for_indefinite);
+}
+
 // ---- sums and products --------------------------------------------------------------------------
 // The reduction i with op over the elements x and from the value init.
 static hlo_instr *reduced(hlo_instr *i, hlo_instr *x, hlo_instr *init) {
@@ -155,13 +186,28 @@ static hlo_instr *apart(hlo_instr *i, hlo_opcode op, hlo_instr *neutral) {
       hlo_add_broadcast(hlo_build_convert(init, i->shape->dtype), i->shape, 0, NULL));
 }
 
+// The same with each step rounded to the narrow type: the evaluator keeps its sums in f64, hardware
+// without the type makes each step in f32 and converts it.
+static hlo_instr *stepwise(hlo_instr *i, hlo_opcode op) {
+  hlo_ctx *ctx = i->parent->module->ctx;
+  hlo_computation *f = hlo_add_computation(i->parent->module, "stepwise");
+  hlo_instr *in[2];
+  for (u32 k = 0; k < 2; k++)
+    in[k] = hlo_build_convert(hlo_add_parameter(f, k, hlo_shape_scalar(ctx, i->shape->dtype), NULL),
+                              HLO_F32);
+  hlo_set_root(f, hlo_build_convert(hlo_build_binary(op, in[0], in[1]), i->shape->dtype));
+  hlo_instr *now = reduced(i, hlo_operand(i, 0), hlo_operand(i, 1));
+  hlo_set_attr_comp(now, HLO_ATTR_TO_APPLY, f);
+  return now;
+}
+
 static bool reorder(hlo_instr *i, grouping how) {
   bool window = i->opcode == HLO_REDUCE_WINDOW;
   if (!reduces(i) || i->noperands != 2) return false;
   hlo_instr *x = hlo_operand(i, 0), *neutral, *now;
-  hlo_dtype t = i->shape->dtype;
+  hlo_dtype t = x->shape->dtype;  // the result may state another
   hlo_opcode op = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
-  bool plain = hlo_dtype_is_float(t) && x->shape->dtype == t &&
+  bool plain = hlo_dtype_is_float(t) && hlo_dtype_is_float(i->shape->dtype) &&
                hlo_dtype_is_float(hlo_operand(i, 1)->shape->dtype) &&
                !hlo_shape_is_dynamic(x->shape);
   if (!plain || (op != HLO_ADD && op != HLO_MULTIPLY)) return false;
@@ -169,6 +215,9 @@ static bool reorder(hlo_instr *i, grouping how) {
     hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
     if (window) return false;
     now = reduced(i, hlo_build_reverse(x, dims.n, dims.v), hlo_operand(i, 1));
+  } else if (how == GROUPS_STEPWISE) {
+    if (hlo_dtype_bits(i->shape->dtype) >= 32) return false;
+    now = stepwise(i, op);
   } else {
     neutral = hlo_build_scalar_f64(i->parent, t, op == HLO_MULTIPLY);
     if (!pass_alg_is_identity(op, neutral)) return false;  // a type without 0

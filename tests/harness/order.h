@@ -15,10 +15,15 @@ bool sorts_without_order(const hlo_module *, u32 nargs, hlo_literal *const *args
 // Evaluates the module; true when a reduction of several arrays gives a NaN, or when one of any
 // gets NaNs and how it groups them makes a difference.
 bool picks_among_nans(const hlo_module *, u32 nargs, hlo_literal *const *args);
+// Evaluates the module; true when it has a Cholesky factor, in a type of less than 32 bits, of a
+// matrix that is not positive definite by more than rounding. XLA leaves open what that is
+// (Operation Semantics, Cholesky), and a type without NaNs does not show it.
+bool factors_indefinite(const hlo_module *, u32 nargs, hlo_literal *const *args);
 // A copy of the module whose sums and products of floats take their elements in another order: what
-// grows and what shrinks by themselves, and the initial value last; or from the last to the first.
+// grows and what shrinks by themselves, and the initial value last; or from the last to the first;
+// or round each step to their narrow type.
 // NULL: it has none.
-typedef enum { GROUPS_APART, GROUPS_TURNED, GROUPINGS } grouping;
+typedef enum { GROUPS_APART, GROUPS_TURNED, GROUPS_STEPWISE, GROUPINGS } grouping;
 hlo_module *reordered(const hlo_module *, grouping);
 
 #endif
