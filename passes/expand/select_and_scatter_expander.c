@@ -25,8 +25,8 @@ static hlo_computation *chooser(pass_ctx *c, const hlo_computation *select, hlo_
             **out = HS_NEW_ARRAY(c->scratch, hlo_instr *, rank + 1);
   for (u32 k = 0; k < 2 * (rank + 1); k++)
     p[k] = hlo_add_parameter(f, k, k % (rank + 1) == 0 ? value : index, NULL);
-  hlo_instr *args[] = {hlo_build_convert(p[0], select->params[0]->shape->dtype),
-                       hlo_build_convert(p[rank + 1], select->params[1]->shape->dtype)},
+  hlo_instr *args[] = {pass_as_stated(p[0], select->params[0]->shape),
+                       pass_as_stated(p[rank + 1], select->params[1]->shape)},
             *none = hlo_build_scalar_i64(f, HLO_S32, -1);
   hlo_instr *keep = pass_inline_at(none, select, args, c->scratch);
   keep = hlo_build_binary(HLO_AND, keep, hlo_build_compare(p[1], none, HLO_DIRECTION_NE));
