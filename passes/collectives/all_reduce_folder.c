@@ -89,6 +89,9 @@ static const char *refuses(const hlo_instr *outer, const hlo_instr *inner, hs_ar
       (x && !hs_str_eq(*x, *y)) ||
       !hlo_attr_get(inner, HLO_ATTR_CHANNEL_ID) != !hlo_attr_get(outer, HLO_ATTR_CHANNEL_ID))
     return "they are not of one kind";
+  hlo_dtype t = outer->shape->dtype;
+  if (inner->shape->dtype != t || hlo_operand(inner, 0)->shape->dtype != t)
+    return "they state other precisions";
   return pass_comp_equal(hlo_called(inner, 0), hlo_called(outer, 0), false, a)
              ? NULL
              : "they combine by other operations";
