@@ -157,6 +157,8 @@ static const char *refuses(const hlo_instr *ds, scattered *s, hs_arena *a) {
       (s->reshape && (s->reshape->nuses != 1 || hlo_is_root(s->reshape))))
     return "others read what is reduced too";
   if (hlo_attr_int(s->ar, HLO_ATTR_CONSTRAIN_LAYOUT, 0)) return "its layout is fixed";
+  if (ds->shape->dtype != x->dtype || (s->reshape && s->reshape->shape->dtype != x->dtype))
+    return "they state other precisions";
   s->dim = sliced_dim(ds);
   if (s->dim == ds->shape->rank) return "not one dimension is sliced";
   s->size = ds->shape->dims[s->dim];
