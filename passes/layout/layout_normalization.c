@@ -201,7 +201,8 @@ static hlo_instr *reverse(hlo_instr *i) {
   for (u32 k = 0; k < i->shape->rank; k++)
     if (at[k]) dims[n++] = k;
   x = input(x, i);
-  hlo_instr *s = hlo_clone_instr(i->parent, i, x->shape, 1, &x);
+  const hlo_shape *now = hlo_shape_with_dtype(i->parent->module->ctx, x->shape, i->shape->dtype);
+  hlo_instr *s = hlo_clone_instr(i->parent, i, now, 1, &x);
   hlo_move_before(s, i);
   hlo_set_attr_ints(s, HLO_ATTR_DIMENSIONS, n, dims);
   return s;
