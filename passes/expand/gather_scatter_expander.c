@@ -383,9 +383,14 @@ static void scatter_to_loop(pass_ctx *c, hlo_instr *s, i64 trips) {
             **next = HS_NEW_ARRAY(a, hlo_instr *, 2 * n + 1),
             **pair = HS_NEW_ARRAY(a, hlo_instr *, 2 * n),
             **combined = HS_NEW_ARRAY(a, hlo_instr *, 2 * n);
-  for (u32 k = 0; k < n; k++)  // updated in the precision that the result states
-    init[k] = as_type(hlo_operand(s, k), hlo_shape_leaf(s->shape, k)->dtype),
+  const hlo_computation *combiner = hlo_attr_comp(s, HLO_ATTR_TO_APPLY);
+  for (u32 k = 0; k < n; k++) {
+    // where the result states another precision, all is done in the combiner's
+    bool other = hlo_shape_leaf(s->shape, k)->dtype != hlo_operand(s, k)->shape->dtype;
+    init[k] =
+        other ? as_type(hlo_operand(s, k), combiner->params[k]->shape->dtype) : hlo_operand(s, k);
     init[n + 1 + k] = scatter_rows(hlo_operand(s, n + 1 + k), window, nscatter);
+  }
   init[n] = scatter_vectors(hlo_operand(s, n), m.vector_dim);
   pass_counted l;
   pass_counted_open(&l, s->parent, (i32)trips, 2 * n + 1, init, a);
