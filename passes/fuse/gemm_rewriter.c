@@ -103,7 +103,8 @@ static hlo_instr *only_user(const hlo_instr *i) {
 }
 
 static bool is_splat(const hlo_instr *i, double *out) {
-  if (i->opcode == HLO_BROADCAST) i = hlo_operand(i, 0);
+  if (i->opcode == HLO_BROADCAST && i->shape->dtype == hlo_operand(i, 0)->shape->dtype)
+    i = hlo_operand(i, 0);
   const hlo_literal *v = i->opcode == HLO_CONSTANT ? hlo_constant_value(i) : NULL;
   if (!v || v->elided || i->shape->elements != 1) return false;
   *out = hlo_literal_f64(v, 0);
@@ -129,7 +130,7 @@ static bool take_bias(gemm *g, const hlo_instr *user, u32 other) {
   hlo_ints to = hlo_attr_ints(b, HLO_ATTR_DIMENSIONS);
   const hlo_shape *out = g->dot->shape, *v = hlo_operand(b, 0)->shape;
   u32 columns = hlo_operand(g->dot, 1)->shape->rank - dims_of(g->dot, 1).batch.n - 1;
-  if (columns == 0 || to.n != columns || !hlo_shape_is_row_major(out) ||
+  if (columns == 0 || to.n != columns || v->dtype != out->dtype || !hlo_shape_is_row_major(out) ||
       !hlo_shape_is_row_major(b->shape))
     return false;
   for (u32 k = 0; k < to.n; k++)
@@ -241,6 +242,7 @@ static bool step(gemm *g, const gelus *all) {
       user->shape->dtype != g->dot->shape->dtype)
     return false;
   u32 other = hlo_operand(user, 0) == from;
+  if (hlo_operand(user, other)->shape->dtype != g->dot->shape->dtype) return false;
   for (u32 k = 0; k < HS_COUNT(takes); k++)
     if (takes[k](g, user, other)) return g->end = user, true;
   return false;
