@@ -205,11 +205,20 @@ static bool hides_sizes(const hlo_shape *stated, const hlo_shape *inferred) {
 static bool hides_any(const hlo_instr *i) {
   return hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) && !hlo_shape_is_dynamic(i->shape);
 }
+// The type of a dot follows the left side's batch dimensions alone.
+static bool hides_batches(const hlo_instr *i) {
+  if (i->opcode != HLO_DOT) return false;
+  const hlo_shape *s = i->shape, *b = hlo_operand(i, 1)->shape;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS);
+  for (u32 k = 0; k < dims.n && b->dynamic; k++)
+    if (b->dynamic[dims.v[k]] && !(s->dynamic && s->dynamic[k])) return true;
+  return false;
+}
 static bool drops_sizes(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
       const hlo_shape *s = NULL;
-      if (i->opcode == HLO_RESHAPE && hides_any(i)) return true;
+      if ((i->opcode == HLO_RESHAPE && hides_any(i)) || hides_batches(i)) return true;
       if (i->opcode == HLO_SET_DIMENSION_SIZE || !hlo_ops[i->opcode].inferable) continue;
       hs_status st = hlo_infer_instr(i, &s);
       bool hidden = hs_ok(st) && s && hides_sizes(i->shape, s);
