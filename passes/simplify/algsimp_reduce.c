@@ -340,7 +340,10 @@ ALG_RULE(reduce_unary_variadic) {
   if (i->noperands != 2 || !hlo_shape_is_tuple(i->shape) || i->shape->nelems != 1) return NULL;
   hlo_computation *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
   if (f->root->opcode != HLO_TUPLE) return NULL;
-  hlo_instr *r = pass_alg_like(a, i, i->shape->elems[0], 2, (hlo_instr *[]){X, Y});
+  // one of several takes its initial value as what its computation takes
+  hlo_dtype t = f->params[0]->shape->dtype;
+  hlo_instr *init = Y->shape->dtype == t ? Y : pass_alg_convert(a, Y, t);
+  hlo_instr *r = pass_alg_like(a, i, i->shape->elems[0], 2, (hlo_instr *[]){X, init});
   hlo_set_attr_comp(r, HLO_ATTR_TO_APPLY, pass_element_of(f, 0));
   return pass_alg_add(a, HLO_TUPLE, i->shape, 1, &r);
 }
