@@ -14,421 +14,15 @@
 // Vectors of eigenproblems and of singular values have the signs that cuSOLVER gives them, which
 // need not be LAPACK's; what LAPACK destroys (the matrix, where singular values are asked for) is
 // something else here. NaN is computed with, where LAPACKE looks for it first and refuses.
-#include "backends/gpu/library.h"
+#include "backends/gpu/lapack.h"
 
 #include <stdio.h>
 
-#include "core/analysis/customcall.h"
-#include "core/ir/config.h"
-
 #if HAVE_LLVM
-
-enum { MOST_ARRAYS = 3, NOWHERE = UINT32_MAX };
-
-// Matrices that the library reads or writes, one for each of the batch.
-typedef struct matrices {
-  i64 rows, columns;
-  u32 from, to;             // the operand, the result, or NOWHERE
-  bool turn_from, turn_to;  // which lies the other way round than the library has it
-  i64 at;                   // in the scratch block, where one of them does
-  u32 helper_from, helper_to;
-} matrices;
-
-typedef struct lapack_call lapack_call;
-// All matrices of a batch by one call.
-typedef struct together {
-  const char *library, *call;
-  // Whether that is meant and can be done here; asks for its workspace.
-  hs_status (*open)(gpu_program *, lapack_call *, bool *may);
-  hs_status (*run)(gpu_program *, lapack_call *, cuda_ptr array, cuda_ptr vector, cuda_ptr scratch,
-                   cuda_ptr info);
-} together;
-typedef struct routine {
-  const char *target, *name;  // in front of and behind LAPACK's letter; name "": it has none
-  const char *call;           // cuSOLVER's
-  // Whether it is one; describes its arrays.
-  bool (*fits)(lapack_call *, const hlo_instr *);
-  hs_status (*room)(lapack_call *);
-  solver_result (*run)(const lapack_call *, const cuda_ptr *array, cuda_ptr vector, cuda_ptr work,
-                       cuda_ptr info);
-  const together *all;  // NULL: there is no such call
-} routine;
-
-struct lapack_call {
-  gpu_call call;
-  const gpu_solver *solver;
-  const gpu_cublas *blas;
-  const routine *routine;
-  const together *all;  // how it is done; NULL: one by one
-  solver_jacobi *jacobi;
-  gpu_addresses list;
-  hlo_dtype type;
-  u32 number;          // of the type: row of the tables of functions
-  i64 batch, m, n, k;  // of the first matrices; k: of what is computed
-  matrices array[MOST_ARRAYS];
-  u32 narrays;
-  u32 vector, info;      // leaf, operands first; NOWHERE
-  i64 vector_bytes;      // of one matrix
-  char mode, triangle;   // LAPACK's letters
-  bool left, adjoint;    // ormqr
-  int room;              // elements of the workspace
-  i64 info_at, list_at;  // in the scratch block
-};
-
-// ---- what fits ----------------------------------------------------------------------------------
-
-static bool is_matrices(const hlo_shape *s, hlo_dtype t) {
-  if (!hlo_shape_is_array(s) || hlo_shape_is_dynamic(s) || s->rank < 2 || s->dtype != t)
-    return false;
-  return s->elements > 0 && s->dims[s->rank - 1] <= INT32_MAX &&
-         s->dims[s->rank - 2] <= INT32_MAX && (hlo_shape_is_row_major(s) || cpu_by_columns(s));
-}
-
-static bool is_vectors(const hlo_shape *s, hlo_dtype t, i64 elements) {
-  return hlo_shape_is_array(s) && !hlo_shape_is_dynamic(s) && s->dtype == t &&
-         s->elements == elements && elements > 0 && hlo_shape_is_row_major(s);
-}
-
-// Leaf k of the results; NULL: there is none.
-static const hlo_shape *result(const hlo_instr *i, u32 k) {
-  return k < hlo_shape_leaves(i->shape) ? hlo_shape_leaf(i->shape, k) : NULL;
-}
-
-static bool lies_wrong(const hlo_shape *s, i64 rows, i64 columns, bool by_rows) {
-  return rows > 1 && columns > 1 && hlo_shape_is_row_major(s) != by_rows;
-}
-
-// Adds arrays of so many rows and columns; by_rows: as the library has them.
-static bool add_array(lapack_call *c, const hlo_instr *i, i64 rows, i64 columns, u32 from, u32 to,
-                      bool by_rows) {
-  matrices *x = &c->array[c->narrays++];
-  *x = (matrices){.rows = rows, .columns = columns, .from = from, .to = to};
-  for (u32 k = 0; k < 2; k++) {
-    u32 number = k ? to : from;
-    if (number == NOWHERE) continue;
-    const hlo_shape *s = k                       ? result(i, number)
-                         : number < i->noperands ? hlo_operand(i, number)->shape
-                                                 : NULL;
-    if (!s || !is_matrices(s, c->type) || s->elements != c->batch * rows * columns ||
-        s->dims[s->rank - 2] != rows || s->dims[s->rank - 1] != columns)
-      return false;
-    *(k ? &x->turn_to : &x->turn_from) = lies_wrong(s, rows, columns, by_rows);
-  }
-  return true;
-}
-
-// The vector is result k, of n elements of the type for each matrix.
-static bool vector_result(lapack_call *c, const hlo_instr *i, u32 k, hlo_dtype type, i64 n) {
-  const hlo_shape *s = result(i, k);
-  c->vector = i->noperands + k;
-  c->vector_bytes = n * (i64)hlo_dtype_storage(type);
-  return s && is_vectors(s, type, n * c->batch);
-}
-
-// Operand 1 is the scales of reflectors.
-static bool takes_scales(lapack_call *c, const hlo_instr *i) {
-  const hlo_shape *s = i->noperands > 1 ? hlo_operand(i, 1)->shape : NULL;
-  if (!s || s->elements % c->batch) return false;
-  c->k = s->elements / c->batch;
-  c->vector = 1;
-  c->vector_bytes = c->k * (i64)hlo_dtype_storage(c->type);
-  return is_vectors(s, c->type, s->elements);
-}
-
-// Result k tells what became of each matrix; it may be missing.
-static bool tells(lapack_call *c, const hlo_instr *i, u32 k) {
-  const hlo_shape *s = result(i, k);
-  c->info = s ? i->noperands + k : NOWHERE;
-  return hlo_shape_leaves(i->shape) <= k + 1 && (!s || is_vectors(s, HLO_S32, c->batch));
-}
-
-static bool is_one_of(char letter, const char *letters) {
-  return letter && strchr(letters, letter) != NULL;
-}
-
-static char letter(const hlo_instr *i, const char *key, char absent) {
-  double v = hlo_config_number(i, NULL, key, absent);
-  return v > 0 && v < 128 ? (char)v : 0;
-}
-
-static hlo_dtype real_of(hlo_dtype t) {
-  return hlo_dtype_is_complex(t) ? hlo_dtype_real_part(t) : t;
-}
-
-// ---- the calls ----------------------------------------------------------------------------------
-
-// The function of the call's type; all four take the same.
-#define OF_TYPE(c, fn)                          \
-  ((c)->number == 0   ? (c)->solver->api.fn##_s \
-   : (c)->number == 1 ? (c)->solver->api.fn##_d \
-   : (c)->number == 2 ? (c)->solver->api.fn##_c \
-                      : (c)->solver->api.fn##_z)
-static const char asking[] = "asking for a workspace";
-
-static bool lu_fits(lapack_call *c, const hlo_instr *i) {
-  return i->noperands == 1 && add_array(c, i, c->m, c->n, 0, 0, false) &&
-         vector_result(c, i, 1, HLO_S32, c->k) && result(i, 2) && tells(c, i, 2);
-}
-static hs_status lu_room(lapack_call *c) {
-  return solver_check(
-      OF_TYPE(c, lu_room)(c->solver->handle, (int)c->m, (int)c->n, 0, (int)c->m, &c->room), asking);
-}
-static solver_result lu_run(const lapack_call *c, const cuda_ptr *a, cuda_ptr pivots, cuda_ptr work,
-                            cuda_ptr info) {
-  return OF_TYPE(c, lu)(c->solver->handle, (int)c->m, (int)c->n, a[0], (int)c->m, work, pivots,
-                        info);
-}
-
-static bool qr_fits(lapack_call *c, const hlo_instr *i) {
-  return i->noperands == 1 && add_array(c, i, c->m, c->n, 0, 0, false) &&
-         vector_result(c, i, 1, c->type, c->k) && tells(c, i, 2);
-}
-static hs_status qr_room(lapack_call *c) {
-  return solver_check(
-      OF_TYPE(c, qr_room)(c->solver->handle, (int)c->m, (int)c->n, 0, (int)c->m, &c->room), asking);
-}
-static solver_result qr_run(const lapack_call *c, const cuda_ptr *a, cuda_ptr scales, cuda_ptr work,
-                            cuda_ptr info) {
-  return OF_TYPE(c, qr)(c->solver->handle, (int)c->m, (int)c->n, a[0], (int)c->m, scales, work,
-                        c->room, info);
-}
-
-static bool q_fits(lapack_call *c, const hlo_instr *i) {
-  return i->noperands == 2 && takes_scales(c, i) && c->m >= c->n && c->k <= c->n &&
-         add_array(c, i, c->m, c->n, 0, 0, false) && tells(c, i, 1);
-}
-static hs_status q_room(lapack_call *c) {
-  return solver_check(OF_TYPE(c, q_room)(c->solver->handle, (int)c->m, (int)c->n, (int)c->k, 0,
-                                         (int)c->m, 0, &c->room),
-                      asking);
-}
-static solver_result q_run(const lapack_call *c, const cuda_ptr *a, cuda_ptr scales, cuda_ptr work,
-                           cuda_ptr info) {
-  return OF_TYPE(c, q)(c->solver->handle, (int)c->m, (int)c->n, (int)c->k, a[0], (int)c->m, scales,
-                       work, c->room, info);
-}
-
-// op(Q) X or X op(Q): X becomes the result.
-static bool by_q_fits(lapack_call *c, const hlo_instr *i) {
-  const hlo_shape *x = i->noperands == 3 ? hlo_operand(i, 2)->shape : NULL;
-  c->left = hlo_config_number(i, NULL, "left", 1) != 0;
-  c->adjoint = hlo_config_number(i, NULL, "transpose", 0) != 0;
-  if (!x || !is_matrices(x, c->type) || !takes_scales(c, i) || c->k > c->n || c->k > c->m)
-    return false;
-  i64 rows = x->dims[x->rank - 2], columns = x->dims[x->rank - 1];
-  return c->m == (c->left ? rows : columns) && add_array(c, i, c->m, c->n, 0, NOWHERE, false) &&
-         add_array(c, i, rows, columns, 2, 0, false) && tells(c, i, 1);
-}
-static int by_q_side(const lapack_call *c) { return c->left ? CUBLAS_LEFT : CUBLAS_RIGHT; }
-static int by_q_op(const lapack_call *c) {
-  return !c->adjoint                     ? CUBLAS_PLAIN
-         : hlo_dtype_is_complex(c->type) ? CUBLAS_ADJOINT
-                                         : CUBLAS_TURNED;
-}
-static hs_status by_q_room(lapack_call *c) {
-  const matrices *x = &c->array[1];
-  return solver_check(OF_TYPE(c, by_q_room)(c->solver->handle, by_q_side(c), by_q_op(c),
-                                            (int)x->rows, (int)x->columns, (int)c->k, 0, (int)c->m,
-                                            0, 0, (int)x->rows, &c->room),
-                      asking);
-}
-static solver_result by_q_run(const lapack_call *c, const cuda_ptr *a, cuda_ptr scales,
-                              cuda_ptr work, cuda_ptr info) {
-  const matrices *x = &c->array[1];
-  return OF_TYPE(c, by_q)(c->solver->handle, by_q_side(c), by_q_op(c), (int)x->rows,
-                          (int)x->columns, (int)c->k, a[0], (int)c->m, scales, a[1], (int)x->rows,
-                          work, c->room, info);
-}
-
-static bool eigen_fits(lapack_call *c, const hlo_instr *i) {
-  c->triangle = letter(i, "uplo", 'L');
-  c->mode = letter(i, "mode", 'V');
-  return i->noperands == 1 && c->m == c->n && is_one_of(c->triangle, "LU") &&
-         is_one_of(c->mode, "VN") && add_array(c, i, c->m, c->n, 0, 0, false) &&
-         vector_result(c, i, 1, real_of(c->type), c->n) && tells(c, i, 2);
-}
-static int vectors(const lapack_call *c) { return c->mode == 'V' ? SOLVER_VECTORS : SOLVER_VALUES; }
-static int triangle(const lapack_call *c) {
-  return c->triangle == 'L' ? CUBLAS_LOWER : CUBLAS_UPPER;
-}
-static hs_status eigen_room(lapack_call *c) {
-  return solver_check(OF_TYPE(c, eigen_room)(c->solver->handle, vectors(c), triangle(c), (int)c->n,
-                                             0, (int)c->n, 0, &c->room),
-                      asking);
-}
-static solver_result eigen_run(const lapack_call *c, const cuda_ptr *a, cuda_ptr values,
-                               cuda_ptr work, cuda_ptr info) {
-  return OF_TYPE(c, eigen)(c->solver->handle, vectors(c), triangle(c), (int)c->n, a[0], (int)c->n,
-                           values, work, c->room, info);
-}
-
-// (what is left of the matrix, values, U, V^T, info): all of U and V, as many of their columns and
-// rows as there are values, or none.
-static bool svd_fits(lapack_call *c, const hlo_instr *i) {
-  bool wide = c->m < c->n;
-  c->mode = letter(i, "mode", 'A');
-  if (i->noperands != 1 || !is_one_of(c->mode, "ASN") || !result(i, 4)) return false;
-  if (!add_array(c, i, c->m, c->n, 0, 0, wide) || !vector_result(c, i, 1, real_of(c->type), c->k) ||
-      !tells(c, i, 4))
-    return false;
-  return c->mode == 'N' || (add_array(c, i, c->m, c->mode == 'A' ? c->m : c->k, NOWHERE, 2, wide) &&
-                            add_array(c, i, c->mode == 'A' ? c->n : c->k, c->n, NOWHERE, 3, wide));
-}
-static hs_status svd_room(lapack_call *c) {
-  return solver_check(
-      OF_TYPE(c, svd_room)(c->solver->handle, (int)HS_MAX(c->m, c->n), (int)c->k, &c->room),
-      asking);
-}
-static solver_result svd_run(const lapack_call *c, const cuda_ptr *a, cuda_ptr values,
-                             cuda_ptr work, cuda_ptr info) {
-  bool wide = c->m < c->n, none = c->mode == 'N';
-  int rows = (int)HS_MAX(c->m, c->n), columns = (int)c->k;
-  cuda_ptr u = none ? 0 : a[wide ? 2 : 1], v = none ? 0 : a[wide ? 1 : 2];
-  // V^T of what is tall is square, and U of it has its rows
-  return OF_TYPE(c, svd)(c->solver->handle, (signed char)c->mode, (signed char)c->mode, rows,
-                         columns, a[0], rows, values, u, rows, v, columns, work, c->room, 0, info);
-}
-
-// ---- many at once -------------------------------------------------------------------------------
-
-static bool are_many(const lapack_call *c) {
-  enum { LARGE = 128 };
-  return c->batch > 1 && c->batch <= INT32_MAX && c->m / c->batch <= LARGE &&
-         c->n / c->batch <= LARGE;
-}
-
-// Without cuBLAS they are done one by one.
-static hs_status find_cublas(gpu_program *g, lapack_call *c, bool *may) {
-  hs_status s = gpu_cublas_find(g->dev, &c->blas);
-  *may = hs_ok(s);
-  if (g->dev->failed) return s;
-  hs_status_drop(s);
-  return HS_GOOD;
-}
-
-#define OF_BLAS(c, fn)                        \
-  ((c)->number == 0   ? (c)->blas->api.fn##_s \
-   : (c)->number == 1 ? (c)->blas->api.fn##_d \
-   : (c)->number == 2 ? (c)->blas->api.fn##_c \
-                      : (c)->blas->api.fn##_z)
-static const char factoring[] = "factorizations";
-
-static hs_status lus_open(gpu_program *g, lapack_call *c, bool *may) {
-  *may = c->m == c->n && are_many(c);
-  return *may ? find_cublas(g, c, may) : HS_GOOD;
-}
-static hs_status lus_run(gpu_program *g, lapack_call *c, cuda_ptr a, cuda_ptr pivots,
-                         cuda_ptr scratch, cuda_ptr info) {
-  const cublas_api *api = &c->blas->api;
-  cuda_ptr list = scratch + (cuda_ptr)c->list_at;
-  i64 bytes = c->n * c->n * (i64)hlo_dtype_storage(c->type);
-  HS_TRY(gpu_addresses_put(g, &c->list, 1, &a, &bytes, c->batch, list));
-  HS_TRY(cublas_check(api->stream(api->handle, g->dev->stream), factoring));
-  return cublas_check(
-      OF_BLAS(c, lus)(api->handle, (int)c->n, list, (int)c->n, pivots, info, (int)c->batch),
-      factoring);
-}
-
-static hs_status qrs_open(gpu_program *g, lapack_call *c, bool *may) {
-  *may = are_many(c);
-  return *may ? find_cublas(g, c, may) : HS_GOOD;
-}
-// A matrix cannot fail: what it answers, to the host, is of its arguments.
-static hs_status qrs_run(gpu_program *g, lapack_call *c, cuda_ptr a, cuda_ptr scales,
-                         cuda_ptr scratch, cuda_ptr info) {
-  const cublas_api *api = &c->blas->api;
-  cuda_ptr list = scratch + (cuda_ptr)c->list_at,
-           second = list + (cuda_ptr)c->batch * sizeof(cuda_ptr);
-  const cuda_ptr first[] = {a, scales};
-  const i64 bytes[] = {c->m * c->n * (i64)hlo_dtype_storage(c->type), c->vector_bytes};
-  int said = 0;
-  HS_TRY(gpu_addresses_put(g, &c->list, 2, first, bytes, c->batch, list));
-  HS_TRY(cublas_check(api->stream(api->handle, g->dev->stream), factoring));
-  HS_TRY(cublas_check(OF_BLAS(c, qrs)(api->handle, (int)c->m, (int)c->n, list, (int)c->m, second,
-                                      &said, (int)c->batch),
-                      factoring));
-  if (said) return cublas_check(BLAS_INVALID_VALUE, factoring);
-  return gpu_check(g->dev, g->dev->d.set8(info, 0, (size_t)c->batch * sizeof(i32), g->dev->stream),
-                   factoring);
-}
-
-// By Jacobi's method, for small ones.
-static hs_status eigens_open(gpu_program *g, lapack_call *c, bool *may) {
-  enum { SMALL = 32 };
-  (void)g;
-  *may = c->n <= SMALL && are_many(c);
-  if (!*may) return HS_GOOD;
-  HS_TRY(solver_check(c->solver->api.jacobi_new(&c->jacobi), asking));
-  return solver_check(OF_TYPE(c, eigens_room)(c->solver->handle, vectors(c), triangle(c), (int)c->n,
-                                              0, (int)c->n, 0, &c->room, c->jacobi, (int)c->batch),
-                      asking);
-}
-static hs_status eigens_run(gpu_program *g, lapack_call *c, cuda_ptr a, cuda_ptr values,
-                            cuda_ptr scratch, cuda_ptr info) {
-  static const char what[] = "eigenproblems";
-  HS_TRY(solver_check(c->solver->api.stream(c->solver->handle, g->dev->stream), what));
-  return solver_check(OF_TYPE(c, eigens)(c->solver->handle, vectors(c), triangle(c), (int)c->n, a,
-                                         (int)c->n, values, scratch, c->room, info, c->jacobi,
-                                         (int)c->batch),
-                      what);
-}
-
-static const together lus = {"cuBLAS", "getrfBatched", lus_open, lus_run},
-                      qrs = {"cuBLAS", "geqrfBatched", qrs_open, qrs_run},
-                      eigens = {"cuSOLVER", "syevjBatched", eigens_open, eigens_run};
-
-static const routine routines[] = {
-    {"lapack_", "getrf", "getrf", lu_fits, lu_room, lu_run, &lus},
-    {"lapack_", "geqrf", "geqrf", qr_fits, qr_room, qr_run, &qrs},
-    {"lapack_", "orgqr", "orgqr", q_fits, q_room, q_run, NULL},
-    {"lapack_", "ungqr", "ungqr", q_fits, q_room, q_run, NULL},
-    {"lapack_", "ormqr", "ormqr", by_q_fits, by_q_room, by_q_run, NULL},
-    {"lapack_", "unmqr", "unmqr", by_q_fits, by_q_room, by_q_run, NULL},
-    {"lapack_", "syevd", "syevd", eigen_fits, eigen_room, eigen_run, &eigens},
-    {"lapack_", "heevd", "heevd", eigen_fits, eigen_room, eigen_run, &eigens},
-    {"lapack_", "gesdd", "gesvd", svd_fits, svd_room, svd_run, NULL},
-    {"Qr", "", "geqrf", qr_fits, qr_room, qr_run, &qrs},
-    {"ProductOfElementaryHouseholderReflectors", "", "orgqr", q_fits, q_room, q_run, NULL},
-};
-
-// ---- which ones ---------------------------------------------------------------------------------
-
-// Whether the call has the routine's target, and takes numbers of the type that this names.
-static bool is_call_of(const routine *r, hs_str target, hlo_dtype type) {
-  static const char letters[] = "sdcz";
-  char *full = !*r->name
-                   ? hs_format("%s", r->target)
-                   : hs_format("%s%c%s_ffi", r->target, letters[gpu_linear_type(type)], r->name);
-  bool same = hs_str_eq(target, hs_str_of(full));
-  hs_free(full);
-  return same;
-}
-
-static bool describe(const hlo_instr *i, lapack_call *c) {
-  if (i->opcode != HLO_CUSTOM_CALL || !i->noperands) return false;
-  const hlo_shape *a = hlo_operand(i, 0)->shape;
-  hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
-  hlo_custom_id id = hlo_custom_find(target);
-  bool known = id == HLO_CUSTOM_LAPACK_GETRF || id == HLO_CUSTOM_LAPACK_FFI ||
-               id == HLO_CUSTOM_QR || id == HLO_CUSTOM_HOUSEHOLDER;
-  if (!known || !hlo_shape_is_array(a)) return false;
-  c->type = a->dtype;
-  c->number = gpu_linear_type(a->dtype);
-  if (!(c->type == HLO_C128 || c->number != 3) || !is_matrices(a, c->type)) return false;
-  size_t k = 0;
-  while (k < HS_COUNT(routines) && !is_call_of(&routines[k], target, c->type)) k++;
-  if (k == HS_COUNT(routines)) return false;
-  c->routine = &routines[k];
-  c->m = a->dims[a->rank - 2];
-  c->n = a->dims[a->rank - 1];
-  c->k = HS_MIN(c->m, c->n);
-  c->batch = a->elements / (c->m * c->n);
-  return c->routine->fits(c, i);
-}
 
 bool gpu_lapack_is(const hlo_instr *i) {
   lapack_call c = {0};
-  return describe(i, &c);
+  return gpu_lapack_describe(i, &c);
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -451,21 +45,22 @@ static hs_status bring(gpu_program *g, const cpu_step *s, lapack_call *c, const 
 }
 
 static hs_status compute(gpu_program *g, const cpu_step *s, lapack_call *c, const cuda_ptr *at) {
-  cuda_ptr scratch = g->addr[s->scratch_slot], vector = gpu_address(g, s->vals[c->vector]),
+  cuda_ptr scratch = g->addr[s->scratch_slot], vector[MOST_VECTORS] = {0},
            info = c->info == NOWHERE ? scratch + (cuda_ptr)c->info_at
                                      : gpu_address(g, s->vals[c->info]);
+  for (u32 k = 0; k < c->nvectors; k++) vector[k] = gpu_address(g, s->vals[c->vector[k].leaf]);
   if (c->all) {
     g->launches++;
-    return c->all->run(g, c, at[0], vector, scratch, info);
+    return c->all->run(g, c, at, vector, scratch, info);
   }
   HS_TRY(solver_check(c->solver->api.stream(c->solver->handle, g->dev->stream), c->routine->call));
   for (i64 b = 0; b < c->batch; b++) {
     cuda_ptr one[MOST_ARRAYS] = {0};
     for (u32 k = 0; k < c->narrays; k++) one[k] = at[k] + (cuda_ptr)(b * bytes_of(c, &c->array[k]));
     g->launches++;
-    HS_TRY(solver_check(c->routine->run(c, one, vector + (cuda_ptr)(b * c->vector_bytes), scratch,
-                                        info + (cuda_ptr)b * sizeof(i32)),
+    HS_TRY(solver_check(c->routine->run(c, one, vector, scratch, info + (cuda_ptr)b * sizeof(i32)),
                         c->routine->call));
+    for (u32 k = 0; k < c->nvectors; k++) vector[k] += (cuda_ptr)c->vector[k].bytes;
   }
   return HS_GOOD;
 }
@@ -480,13 +75,12 @@ static hs_status run_call(gpu_program *g, const cpu_step *s, gpu_call *x) {
       HS_TRY(
           gpu_helper_run(g, x, c->array[k].helper_to, 3,
                          (cuda_ptr[]){at[k], gpu_address(g, s->vals[s->nin + c->array[k].to]), 0}));
-  // vectors that nobody asked for are zeros, as in the evaluator
-  bool none = c->routine->fits == svd_fits && c->mode == 'N';
-  for (u32 k = 2; none && k < 4; k++)
+  for (u32 k = 0; k < c->nzeros; k++) {
+    u32 value = s->vals[s->nin + c->zeros[k]];
     GPU_TRY(g->dev,
-            g->dev->d.set8(gpu_address(g, s->vals[s->nin + k]), 0,
-                           g->p->values.v[s->vals[s->nin + k]].bytes, g->dev->stream),
+            g->dev->d.set8(gpu_address(g, value), 0, g->p->values.v[value].bytes, g->dev->stream),
             "zeros");
+  }
   return HS_GOOD;
 }
 
@@ -534,7 +128,7 @@ static hs_status place(gpu_program *g, hlo_ctx *ctx, lapack_call *c, const hlo_i
     HS_TRY(add_turn(g, ctx, c, by_rows ? x->rows : x->columns, by_rows ? x->columns : x->rows));
   }
   if (!x->turn_to) return HS_GOOD;
-  bool by_rows = hlo_shape_is_row_major(result(i, x->to));
+  bool by_rows = hlo_shape_is_row_major(gpu_lapack_result(i, x->to));
   x->helper_to = c->call.nhelpers;
   return add_turn(g, ctx, c, by_rows ? x->columns : x->rows, by_rows ? x->rows : x->columns);
 }
@@ -562,7 +156,7 @@ hs_status gpu_lapack_add(gpu_program *g, const hlo_instr *i, gpu_call **out, i64
   lapack_call *c = HS_NEW(&g->arena, lapack_call);
   *c = (lapack_call){.call.kind = &calls};
   HS_TRY(gpu_solver_find(g->dev, &c->solver));
-  HS_REQUIRE(describe(i, c));
+  HS_REQUIRE(gpu_lapack_describe(i, c));
   gpu_call_add(g, &c->call);
   HS_TRY(make(g, i, c, scratch));
   *out = &c->call;

@@ -7,7 +7,7 @@
 //   window.c   cuDNN: convolutions, as dots, with what follows them
 //   fourier.c  cuFFT: transforms
 //   factor.c, triangular.c  cuSOLVER and cuBLAS: Cholesky factors, triangular systems
-//   lapack.c   cuSOLVER, and cuBLAS for many: LU, QR, eigenvalues, singular values
+//   lapack.c, routines.c  cuSOLVER, and cuBLAS for many: LU, QR, eigenvalues, singular values
 //   library.c  what they have in common: the library that is open, and the calls of a program
 //
 // A dot or convolution has our kernel as well: it is what the library is measured against, and what
