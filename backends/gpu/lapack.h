@@ -1,5 +1,5 @@
-// lapack.h — calls of LAPACK's routines, as lapack.c runs them by a library and routines.c describes
-// them. Private to the two.
+// lapack.h — calls of LAPACK's routines, as lapack.c runs them by a library and routines.c
+// describes them. Private to the two.
 #ifndef GPU_LAPACK_H
 #define GPU_LAPACK_H
 

@@ -1,5 +1,5 @@
-// routines.c — the routines of LAPACK that cuSOLVER has: which calls they are, what their operands
-// and results have to be, and how cuSOLVER, or cuBLAS for many, is called. See lapack.h.
+// routines.c — LAPACK's routines that cuSOLVER has: which calls they are, what their operands and
+// results have to be, and how cuSOLVER, or cuBLAS for many, is called. See lapack.h.
 #include "backends/gpu/lapack.h"
 
 #include "core/analysis/customcall.h"
@@ -197,6 +197,26 @@ static solver_result eigen_run(const lapack_call *c, const cuda_ptr *a, const cu
                            values[0], work, c->room, info);
 }
 
+// A matrix of one row has nothing beside its diagonal, and stays on the host.
+static bool tri_fits(lapack_call *c, const hlo_instr *i) {
+  c->triangle = letter(i, "uplo", 'L');
+  return i->noperands == 1 && c->m == c->n && is_one_of(c->triangle, "LU") &&
+         add_array(c, i, c->m, c->n, 0, 0, false) &&
+         vector_result(c, i, 1, real_of(c->type), c->n) &&
+         vector_result(c, i, 2, real_of(c->type), c->n - 1) &&
+         vector_result(c, i, 3, c->type, c->n - 1) && tells(c, i, 4);
+}
+static hs_status tri_room(lapack_call *c) {
+  return solver_check(OF_TYPE(c, tri_room)(c->solver->handle, triangle(c), (int)c->n, 0, (int)c->n,
+                                           0, 0, 0, &c->room),
+                      asking);
+}
+static solver_result tri_run(const lapack_call *c, const cuda_ptr *a, const cuda_ptr *vector,
+                             cuda_ptr work, cuda_ptr info) {
+  return OF_TYPE(c, tri)(c->solver->handle, triangle(c), (int)c->n, a[0], (int)c->n, vector[0],
+                         vector[1], vector[2], work, c->room, info);
+}
+
 // (what is left of the matrix, values, U, V^T, info): all of U and V, as many of their columns and
 // rows as there are values, or none.
 static bool svd_fits(lapack_call *c, const hlo_instr *i) {
@@ -323,6 +343,8 @@ static const routine routines[] = {
     {"lapack_", "unmqr", "unmqr", by_q_fits, by_q_room, by_q_run, NULL},
     {"lapack_", "syevd", "syevd", eigen_fits, eigen_room, eigen_run, &eigens},
     {"lapack_", "heevd", "heevd", eigen_fits, eigen_room, eigen_run, &eigens},
+    {"lapack_", "sytrd", "sytrd", tri_fits, tri_room, tri_run, NULL},
+    {"lapack_", "hetrd", "hetrd", tri_fits, tri_room, tri_run, NULL},
     {"lapack_", "gesdd", "gesvd", svd_fits, svd_room, svd_run, NULL},
     {"Qr", "", "geqrf", qr_fits, qr_room, qr_run, &qrs},
     {"ProductOfElementaryHouseholderReflectors", "", "orgqr", q_fits, q_room, q_run, NULL},

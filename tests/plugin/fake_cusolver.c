@@ -34,7 +34,7 @@ struct solver_handle {
   cuda_stream *stream;
 };
 
-#define SOLVER_FN(field, symbol, args) EXPORT solver_result symbol args;
+#define SOLVER_FN(field, symbol, need, args) EXPORT solver_result symbol args;
 #include "backends/gpu/cuda/cusolver.def"
 #undef SOLVER_FN
 
@@ -163,7 +163,7 @@ FACTORS(Z, 3)
 
 // ---- LU, QR, eigenvalues, singular values -------------------------------------------------------
 // LAPACKE's functions, by columns; of complex numbers they have other names for the same.
-#define LAPACK(t, orgqr, ormqr, syevd)                                                            \
+#define LAPACK(t, orgqr, ormqr, syevd, sytrd)                                                     \
   extern int LAPACKE_##t##getrf(int, int, int, void *, int, int *) __attribute__((weak));         \
   extern int LAPACKE_##t##geqrf(int, int, int, void *, int, void *) __attribute__((weak));        \
   extern int LAPACKE_##t##orgqr(int, int, int, int, void *, int, const void *)                    \
@@ -171,19 +171,21 @@ FACTORS(Z, 3)
   extern int LAPACKE_##t##ormqr(int, char, char, int, int, int, const void *, int, const void *,  \
                                 void *, int) __attribute__((weak));                               \
   extern int LAPACKE_##t##syevd(int, char, char, int, void *, int, void *) __attribute__((weak)); \
+  extern int LAPACKE_##t##sytrd(int, char, int, void *, int, void *, void *, void *)              \
+      __attribute__((weak));                                                                      \
   extern int LAPACKE_##t##gesvd(int, char, char, int, int, void *, int, void *, void *, int,      \
                                 void *, int, void *) __attribute__((weak));
-LAPACK(s, orgqr, ormqr, syevd)
-LAPACK(d, orgqr, ormqr, syevd)
-LAPACK(c, ungqr, unmqr, heevd)
-LAPACK(z, ungqr, unmqr, heevd)
+LAPACK(s, orgqr, ormqr, syevd, sytrd)
+LAPACK(d, orgqr, ormqr, syevd, sytrd)
+LAPACK(c, ungqr, unmqr, heevd, hetrd)
+LAPACK(z, ungqr, unmqr, heevd, hetrd)
 #define OF_TYPE(type, real, complex)  \
   ((type) == 0   ? LAPACKE_s##real    \
    : (type) == 1 ? LAPACKE_d##real    \
    : (type) == 2 ? LAPACKE_c##complex \
                  : LAPACKE_z##complex)
 
-typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD } sort;
+typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD, TRIDIAGONAL } sort;
 struct solver_jacobi {
   bool open;
 };
@@ -195,8 +197,8 @@ typedef struct job {
   cuda_ptr info;
   char jobs[2], triangle;              // of eigenproblems and singular values
   int side, op, x_leading, v_leading;  // by Q; of singular values: of U and V
-  cuda_ptr x, v;
-  int more;  // matrices behind the first one
+  cuda_ptr x, v;                       // of a tridiagonal form: beside the diagonal, the scales
+  int more;                            // matrices behind the first one
 } job;
 
 enum { COLUMNS = 102 };
@@ -218,6 +220,9 @@ static int by_lapack(const job *j) {
   case EIGEN:
     return OF_TYPE(j->type, syevd, heevd)(COLUMNS, j->jobs[0], j->triangle, j->n, a, j->leading,
                                           vector);
+  case TRIDIAGONAL:
+    return OF_TYPE(j->type, sytrd, hetrd)(COLUMNS, j->triangle, j->n, a, j->leading, vector,
+                                          at(j->x), at(j->v));
   default: break;
   }
   void *rest = calloc((size_t)j->n, sizeof(double));
@@ -264,15 +269,19 @@ static solver_result rules(const job *j) {
   RULE(j->leading >= j->m);
   if (j->sort == Q) RULE(j->n <= j->m && j->k <= j->n);
   if (j->sort == EIGEN) RULE(j->triangle && j->jobs[0]);
+  if (j->sort == TRIDIAGONAL) RULE(j->triangle);
   if (j->sort == SVD) RULE(j->m >= j->n);
   if (!j->work) return SOLVER_OK;
   RULE(on_device(j->a, (1 + j->more) * columns_bytes(j, j->leading, j->n), 4));
   RULE(j->more == 0 || j->leading == j->n);
   i64 vector = j->sort == LU ? 4 * least
-               : j->sort == EIGEN || j->sort == SVD
+               : j->sort == EIGEN || j->sort == SVD || j->sort == TRIDIAGONAL
                    ? real * least
                    : (j->sort == Q ? j->k : least) * size_of_number(j->type);
   RULE(on_device(j->vector, (1 + j->more) * vector, 4));
+  if (j->sort == TRIDIAGONAL)
+    RULE(on_device(j->x, real * (j->n - 1), 4) &&
+         on_device(j->v, (j->n - 1) * size_of_number(j->type), 4));
   if (j->sort != SVD) return SOLVER_OK;
   RULE(is_job(j->jobs[0]) && is_job(j->jobs[1]));
   if (j->jobs[0] != 'N')
@@ -318,7 +327,7 @@ solver_result cusolverDnDestroySyevjInfo(solver_jacobi *p) {
 }
 
 // getrf is not told how large its workspace is
-#define JOBS(t, number_type, orgqr, ormqr, syevd)                                                  \
+#define JOBS(t, number_type, orgqr, ormqr, syevd, sytrd)                                           \
   solver_result cusolverDn##t##getrf_bufferSize(solver_handle *h, int m, int n, cuda_ptr a,        \
                                                 int leading, int *elements) {                      \
     return job_room(h, (job){LU, number_type, m, n, .a = a, .leading = leading}, elements);        \
@@ -378,6 +387,20 @@ solver_result cusolverDnDestroySyevjInfo(solver_jacobi *p) {
                               info, .jobs = {vectors_letter(vectors)},                             \
                               .triangle = triangle_letter(triangle)});                             \
   }                                                                                                \
+  solver_result cusolverDn##t##sytrd##_bufferSize(solver_handle *h, int triangle, int n,           \
+                                                  cuda_ptr a, int leading, cuda_ptr d, cuda_ptr e, \
+                                                  cuda_ptr tau, int *elements) {                   \
+    return job_room(h,                                                                             \
+                    (job){TRIDIAGONAL, number_type, n, n, 0, leading, a, d, .x = e, .v = tau,      \
+                          .triangle = triangle_letter(triangle)},                                  \
+                    elements);                                                                     \
+  }                                                                                                \
+  solver_result cusolverDn##t##sytrd(solver_handle *h, int triangle, int n, cuda_ptr a,            \
+                                     int leading, cuda_ptr d, cuda_ptr e, cuda_ptr tau,            \
+                                     cuda_ptr memory, int elements, cuda_ptr info) {               \
+    return job_start(h, (job){TRIDIAGONAL, number_type, n, n, 0, leading, a, d, memory, elements,  \
+                              info, .triangle = triangle_letter(triangle), .x = e, .v = tau});     \
+  }                                                                                                \
   solver_result cusolverDn##t##gesvd_bufferSize(solver_handle *h, int m, int n, int *elements) {   \
     return job_room(h, (job){SVD, number_type, m, n, .leading = m}, elements);                     \
   }                                                                                                \
@@ -414,7 +437,7 @@ MANY(S, 0, syevj)
 MANY(D, 1, syevj)
 MANY(C, 2, heevj)
 MANY(Z, 3, heevj)
-JOBS(S, 0, orgqr, ormqr, syevd)
-JOBS(D, 1, orgqr, ormqr, syevd)
-JOBS(C, 2, ungqr, unmqr, heevd)
-JOBS(Z, 3, ungqr, unmqr, heevd)
+JOBS(S, 0, orgqr, ormqr, syevd, sytrd)
+JOBS(D, 1, orgqr, ormqr, syevd, sytrd)
+JOBS(C, 2, ungqr, unmqr, heevd, hetrd)
+JOBS(Z, 3, ungqr, unmqr, heevd, hetrd)

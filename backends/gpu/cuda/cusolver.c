@@ -27,8 +27,9 @@ hs_status solver_check(solver_result r, const char *what) {
 
 hs_status solver_open(const char *path, solver_api *out) {
   *out = (solver_api){0};
+  enum { REQUIRED = true, OPTIONAL = false };
   const cuda_symbol symbols[] = {
-#define SOLVER_FN(field, symbol, args) {#symbol, true, (void **)(void *)&out->field},
+#define SOLVER_FN(field, symbol, need, args) {#symbol, need, (void **)(void *)&out->field},
 #include "backends/gpu/cuda/cusolver.def"
 #undef SOLVER_FN
   };

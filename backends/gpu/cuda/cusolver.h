@@ -29,7 +29,7 @@ enum { SOLVER_VALUES = 0, SOLVER_VECTORS = 1 };
 #define SOLVER_TOO_NEW 13000
 
 typedef struct solver_api {
-#define SOLVER_FN(field, symbol, args) solver_result(*field) args;
+#define SOLVER_FN(field, symbol, need, args) solver_result(*field) args;
 #include "backends/gpu/cuda/cusolver.def"
 #undef SOLVER_FN
   void *library;  // stays loaded

@@ -223,6 +223,22 @@ static void singular(void **st) {
              "cuSOLVER gesvd");
 }
 
+static void tridiagonal(void **st) {
+  (void)st;
+  for (u32 k = 0; k < 16; k++) {
+    form f = {(int)k % 4, 4, 4, 1 + (int)(k / 4) % 2, k / 8 != 0};
+    char *text = hs_format(
+        HERMITIAN "ROOT r = (T[B,N,N]$, R[B,N], R[B,%d], T[B,%d], s32[B]) custom-call(x), " CALL(
+            "^trd") ", backend_config={uplo = %d : ui8}",
+        f.n - 1, f.n - 1, k % 3 ? 'U' : 'L');
+    goes_there(made(f, text), f.type > 1 ? "cuSOLVER hetrd" : "cuSOLVER sytrd");
+    hs_free(text);
+  }
+  stays(made((form){0, 1, 1, 1, true}, HERMITIAN
+             "ROOT r = (T[B,N,N]$, R[B,N], R[B,0], T[B,0], s32[B]) custom-call(x), " CALL("sytrd")),
+        "ok", "host");
+}
+
 // One call for all of a batch, where cuBLAS is here too.
 static void together(void **st) {
   (void)st;
@@ -271,6 +287,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(qr),
       cmocka_unit_test(eigen),
       cmocka_unit_test(singular),
+      cmocka_unit_test(tridiagonal),
       cmocka_unit_test(together),
       cmocka_unit_test_teardown(faults, remove_folder),
   };
