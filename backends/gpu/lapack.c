@@ -9,7 +9,9 @@
 // cuSOLVER has matrices by columns. Those by rows are worked on in the scratch block, and helpers
 // turn them there and back. It has singular values of matrices with at least as many rows as
 // columns only: of a wide one it gets the transpose, whose factors are the wanted ones exchanged
-// and transposed; so there the matrices by rows are those that stay where they lie.
+// and transposed; so there the matrices by rows are those that stay where they lie. It has right
+// eigenvectors of any matrix (geev), of real numbers packed as by LAPACK, which a helper unpacks;
+// calls that ask for left ones are the host's, as all are where cuSOLVER is older than CUDA 12.8's.
 //
 // Vectors of eigenproblems and of singular values have the signs that cuSOLVER gives them, which
 // need not be LAPACK's; what LAPACK destroys (the matrix, where singular values are asked for) is
@@ -31,13 +33,18 @@ static i64 bytes_of(const lapack_call *c, const matrices *x) {
   return x->rows * x->columns * (i64)hlo_dtype_storage(c->type);
 }
 
+// Whether the library works on them in the scratch block.
+static bool is_apart(const matrices *x) {
+  return x->own || x->turn_to || (x->turn_from && x->to == NOWHERE);
+}
+
 // Where the library works on them, with the operand's there.
 static hs_status bring(gpu_program *g, const cpu_step *s, lapack_call *c, const matrices *x,
                        cuda_ptr *at) {
   cuda_ptr from = x->from == NOWHERE ? 0 : gpu_address(g, s->vals[x->from]);
-  if (x->turn_to || x->to == NOWHERE)
-    *at = x->turn_to || x->turn_from ? g->addr[s->scratch_slot] + (cuda_ptr)x->at : from;
-  else *at = gpu_address(g, s->vals[s->nin + x->to]);
+  *at = is_apart(x)        ? g->addr[s->scratch_slot] + (cuda_ptr)x->at
+        : x->to == NOWHERE ? from
+                           : gpu_address(g, s->vals[s->nin + x->to]);
   if (x->from == NOWHERE) return HS_GOOD;
   if (x->turn_from)
     return gpu_helper_run(g, &c->call, x->helper_from, 3, (cuda_ptr[]){from, *at, 0});
@@ -93,6 +100,8 @@ static void free_call(gpu_program *g, gpu_call *x) {
   lapack_call *c = (lapack_call *)x;
   gpu_addresses_free(g, &c->list);
   if (c->jacobi) (void)c->solver->api.jacobi_free(c->jacobi);
+  if (c->params) (void)c->solver->api.params_free(c->params);
+  if (c->host) (void)g->dev->d.host_free(c->host);
 }
 
 static const gpu_call_kind calls = {
@@ -118,7 +127,7 @@ static hs_status add_turn(gpu_program *g, hlo_ctx *ctx, lapack_call *c, i64 rows
 static hs_status place(gpu_program *g, hlo_ctx *ctx, lapack_call *c, const hlo_instr *i, u32 k,
                        i64 *scratch) {
   matrices *x = &c->array[k];
-  if (x->turn_to || (x->turn_from && x->to == NOWHERE)) {
+  if (is_apart(x)) {
     x->at = *scratch;
     *scratch += gpu_aligned(c->batch * bytes_of(c, x));
   }
@@ -136,11 +145,12 @@ static hs_status place(gpu_program *g, hlo_ctx *ctx, lapack_call *c, const hlo_i
 static hs_status make(gpu_program *g, const hlo_instr *i, lapack_call *c, i64 *scratch) {
   const together *all = c->routine->all;
   bool may = false;
-  if (all) HS_TRY(all->open(g, c, &may));
+  if (all) HS_TRY(all->open(g, i, c, &may));
   if (may) c->all = all;
   else HS_TRY(c->routine->room(c));
   HS_TRY(gpu_solver_room(c->room));
-  c->info_at = gpu_aligned(c->room * (i64)hlo_dtype_storage(c->type));
+  if (!c->work_bytes) c->work_bytes = c->room * (i64)hlo_dtype_storage(c->type);
+  c->info_at = gpu_aligned(c->work_bytes);
   c->list_at = c->info_at + gpu_aligned(c->batch * (i64)sizeof(i32));
   *scratch = c->list_at + gpu_aligned(may ? 2 * c->batch * (i64)sizeof(cuda_ptr) : 0);
   for (u32 k = 0; k < c->narrays; k++) HS_TRY(place(g, i->parent->module->ctx, c, i, k, scratch));

@@ -12,7 +12,8 @@ typedef struct matrices {
   i64 rows, columns;
   u32 from, to;             // the operand, the result, or NOWHERE
   bool turn_from, turn_to;  // which lies the other way round than the library has it
-  i64 at;                   // in the scratch block, where one of them does
+  bool own;                 // no operand or result is worked on
+  i64 at;                   // in the scratch block, where one of these is so
   u32 helper_from, helper_to;
 } matrices;
 
@@ -23,11 +24,11 @@ typedef struct vector_set {
 } vector_set;
 
 typedef struct lapack_call lapack_call;
-// All matrices of a batch by one call.
+// All matrices of a batch by one call, or what is done by more than a call.
 typedef struct together {
   const char *library, *call;
-  // Whether that is meant and can be done here; asks for its workspace.
-  hs_status (*open)(gpu_program *, lapack_call *, bool *may);
+  // Whether that is meant and can be done here; asks for its workspace, adds its helpers.
+  hs_status (*open)(gpu_program *, const hlo_instr *, lapack_call *, bool *may);
   hs_status (*run)(gpu_program *, lapack_call *, const cuda_ptr *array, const cuda_ptr *vector,
                    cuda_ptr scratch, cuda_ptr info);
 } together;
@@ -49,6 +50,10 @@ struct lapack_call {
   const routine *routine;
   const together *all;  // how it is done; NULL: one by one
   solver_jacobi *jacobi;
+  solver_params *params;
+  void *host;  // pinned: a workspace
+  size_t device_bytes, host_bytes;
+  u32 unpack;  // helper
   gpu_addresses list;
   hlo_dtype type;
   u32 number;          // of the type: row of the tables of functions
@@ -56,12 +61,13 @@ struct lapack_call {
   matrices array[MOST_ARRAYS];
   vector_set vector[MOST_VECTORS];
   u32 narrays, nvectors;
-  u32 zeros[2], nzeros;  // results that nobody asked for: zeros, as in the evaluator
-  u32 info;              // leaf, operands first; NOWHERE
-  char mode, triangle;   // LAPACK's letters
-  bool left, adjoint;    // ormqr
-  int room;              // elements of the workspace
-  i64 info_at, list_at;  // in the scratch block
+  u32 zeros[2], nzeros;             // results that nobody asked for: zeros, as in the evaluator
+  u32 info;                         // leaf, operands first; NOWHERE
+  char mode, triangle;              // LAPACK's letters
+  bool left, adjoint;               // ormqr
+  int room;                         // elements of the workspace
+  i64 work_bytes;                   // of it and what lies behind it; 0: of its elements
+  i64 values_at, info_at, list_at;  // in the scratch block
 };
 
 // Whether a routine of cuSOLVER does the instruction's call; describes it.

@@ -270,7 +270,8 @@ static hs_status find_cublas(gpu_program *g, lapack_call *c, bool *may) {
                       : (c)->blas->api.fn##_z)
 static const char factoring[] = "factorizations";
 
-static hs_status lus_open(gpu_program *g, lapack_call *c, bool *may) {
+static hs_status lus_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
+  (void)i;
   *may = c->m == c->n && are_many(c);
   return *may ? find_cublas(g, c, may) : HS_GOOD;
 }
@@ -286,7 +287,8 @@ static hs_status lus_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, cons
       factoring);
 }
 
-static hs_status qrs_open(gpu_program *g, lapack_call *c, bool *may) {
+static hs_status qrs_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
+  (void)i;
   *may = are_many(c);
   return *may ? find_cublas(g, c, may) : HS_GOOD;
 }
@@ -310,7 +312,8 @@ static hs_status qrs_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, cons
 }
 
 // By Jacobi's method, for small ones.
-static hs_status eigens_open(gpu_program *g, lapack_call *c, bool *may) {
+static hs_status eigens_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
+  (void)i;
   enum { SMALL = 32 };
   (void)g;
   *may = c->n <= SMALL && are_many(c);
@@ -330,9 +333,124 @@ static hs_status eigens_run(gpu_program *g, lapack_call *c, const cuda_ptr *a,
                       what);
 }
 
+// ---- eigenproblems of any matrix ----------------------------------------------------------------
+
+static hlo_dtype complex_of(hlo_dtype t) {
+  return t == HLO_F32 ? HLO_C64 : t == HLO_F64 ? HLO_C128 : t;
+}
+
+// (values: two parts of real numbers, else one; left vectors, right ones, info), with vectors that
+// are complex. Which of them cuSOLVER has is decided here.
+static bool geev_fits(lapack_call *c, const hlo_instr *i) {
+  bool real = !hlo_dtype_is_complex(c->type);
+  u32 left = real ? 2 : 1, right = left + 1;
+  c->mode = letter(i, "compute_right", 'N');
+  if (i->noperands != 1 || c->m != c->n || letter(i, "compute_left", 'N') != 'N' ||
+      !is_one_of(c->mode, "VN") || !gpu_lapack_result(i, right) ||
+      !add_array(c, i, c->n, c->n, 0, NOWHERE, false) || !tells(c, i, right + 1))
+    return false;
+  c->array[0].own = true;  // what is left of it is no result
+  for (u32 k = 0; k < left; k++)
+    if (!vector_result(c, i, k, c->type, c->n)) return false;
+  add_zeros(c, left);
+  if (c->mode == 'N') return add_zeros(c, right), true;
+  if (!real) return add_array(c, i, c->n, c->n, NOWHERE, right, false);
+  const hlo_shape *s = gpu_lapack_result(i, right);
+  add_vector(c, i->noperands + right, complex_of(c->type), c->n * c->n);
+  (void)add_array(c, i, c->n, c->n, NOWHERE, NOWHERE, false);
+  c->array[1].own = true;
+  return is_matrices(s, complex_of(c->type)) && s->elements == c->batch * c->n * c->n &&
+         s->dims[s->rank - 1] == c->n && s->dims[s->rank - 2] == c->n;
+}
+
+// Complex vectors from (packed, imaginary parts of the values). Of two conjugate values the first
+// has the positive part; where its vector lies is the real part of both's, and behind it the
+// imaginary one of the first's.
+static hs_status add_unpack(gpu_program *g, const hlo_instr *i, lapack_call *c) {
+  const hlo_shape *right = gpu_lapack_result(i, 3);
+  const char *t = hlo_dtype_text(c->type), *z = hlo_dtype_text(complex_of(c->type));
+  char *shape =
+      hs_format("[%lld,%lld,%lld]", (long long)c->batch, (long long)c->n, (long long)c->n);
+  char *values = hs_format("%s[%lld,%lld]", t, (long long)c->batch, (long long)c->n);
+  hs_buf b = {0};
+  hs_buf_printf(&b, "HloModule unpack\nf { x = %s%s parameter(0)\n w = %s parameter(1)\n", t, shape,
+                values);
+  hs_buf_printf(&b, " i = %s%s broadcast(w), dimensions={0,1}\n nil = %s[] constant(0)\n", t, shape,
+                t);
+  hs_buf_printf(&b, " zero = %s%s broadcast(nil), dimensions={}\n", t, shape);
+  hs_buf_printf(&b, " after = %s%s pad(x, nil), padding=0_0x-1_1x0_0\n", t, shape);
+  hs_buf_printf(&b, " before = %s%s pad(x, nil), padding=0_0x1_-1x0_0\n", t, shape);
+  hs_buf_printf(&b, " first = pred%s compare(i, zero), direction=GT\n", shape);
+  hs_buf_printf(&b, " second = pred%s compare(i, zero), direction=LT\n", shape);
+  hs_buf_printf(&b, " re = %s%s select(second, before, x)\n n = %s%s negate(x)\n", t, shape, t,
+                shape);
+  hs_buf_printf(&b, " other = %s%s select(second, n, zero)\n", t, shape);
+  hs_buf_printf(&b, " im = %s%s select(first, after, other)\n", t, shape);
+  hs_buf_printf(&b, " v = %s%s complex(re, im)\n ROOT r = %s%s transpose(v), dimensions={0,%s}}\n",
+                z, shape, z, shape, hlo_shape_is_row_major(right) ? "2,1" : "1,2");
+  hs_buf_printf(&b, "ENTRY e { x = %s%s parameter(0)\n w = %s parameter(1)\n", t, shape, values);
+  hs_buf_printf(&b, " ROOT unpacked = %s%s fusion(x, w), kind=kLoop, calls=f }\n", z, shape);
+  c->unpack = c->call.nhelpers;
+  hs_status s = gpu_helper_add(g, i->parent->module->ctx, hs_buf_cstr(&b), &c->call);
+  hs_buf_free(&b);
+  hs_free(values);
+  hs_free(shape);
+  return s;
+}
+
+static int number_type(const lapack_call *c) {
+  return (int[]){SOLVER_F32, SOLVER_F64, SOLVER_C64, SOLVER_C128}[c->number];
+}
+
+static hs_status geev_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
+  const solver_api *api = &c->solver->api;
+  int t = number_type(c);
+  if (!api->geev || !api->geev_room || !api->params_new || !api->params_free)
+    return hs_fail(HS_E_NOT_BUILT, "this cuSOLVER has no cusolverDnXgeev, that of CUDA 12.8 has");
+  HS_TRY(solver_check(api->params_new(&c->params), asking));
+  HS_TRY(solver_check(api->geev_room(c->solver->handle, c->params, SOLVER_VALUES, vectors(c), c->n,
+                                     t, 0, c->n, t, 0, t, 0, c->n, t, 0, c->n, t, &c->device_bytes,
+                                     &c->host_bytes),
+                      asking));
+  if (c->host_bytes)
+    GPU_TRY(g->dev, g->dev->d.host_alloc(&c->host, c->host_bytes, CUDA_HOST_PORTABLE),
+            "memory for a workspace");
+  // the parts of one matrix's values lie behind the workspace
+  c->values_at = gpu_aligned((i64)c->device_bytes);
+  c->work_bytes = c->values_at + 2 * c->vector[0].bytes;
+  *may = true;
+  return c->mode == 'V' && !hlo_dtype_is_complex(c->type) ? add_unpack(g, i, c) : HS_GOOD;
+}
+
+static hs_status geev_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, const cuda_ptr *vector,
+                          cuda_ptr scratch, cuda_ptr info) {
+  const solver_api *api = &c->solver->api;
+  static const char what[] = "an eigenproblem";
+  bool real = !hlo_dtype_is_complex(c->type), some = c->mode == 'V';
+  int t = number_type(c);
+  size_t bytes = (size_t)c->vector[0].bytes;
+  cuda_ptr matrix = (cuda_ptr)c->n * bytes;
+  HS_TRY(solver_check(api->stream(c->solver->handle, g->dev->stream), what));
+  for (cuda_ptr b = 0; b < (cuda_ptr)c->batch; b++) {
+    cuda_ptr parts = scratch + (cuda_ptr)c->values_at;
+    HS_TRY(solver_check(api->geev(c->solver->handle, c->params, SOLVER_VALUES, vectors(c), c->n, t,
+                                  a[0] + b * matrix, c->n, t, real ? parts : vector[0] + b * bytes,
+                                  t, 0, c->n, t, some ? a[1] + b * matrix : 0, c->n, t, scratch,
+                                  c->device_bytes, c->host, c->host_bytes, info + b * sizeof(i32)),
+                        what));
+    for (u32 k = 0; real && k < 2; k++)
+      HS_TRY(gpu_copy(g, vector[k] + b * bytes, parts + k * bytes, bytes));
+  }
+  if (!real || !some) return HS_GOOD;
+  return gpu_helper_run(g, &c->call, c->unpack, 4, (cuda_ptr[]){a[1], vector[1], vector[2], 0});
+}
+
+// ---- the table ----------------------------------------------------------------------------------
+
 static const together lus = {"cuBLAS", "getrfBatched", lus_open, lus_run},
                       qrs = {"cuBLAS", "geqrfBatched", qrs_open, qrs_run},
-                      eigens = {"cuSOLVER", "syevjBatched", eigens_open, eigens_run};
+                      eigens = {"cuSOLVER", "syevjBatched", eigens_open, eigens_run},
+                      geevs = {"cuSOLVER", "Xgeev", geev_open, geev_run};
 
 static const routine routines[] = {
     {"lapack_", "getrf", "getrf", lu_fits, lu_room, lu_run, &lus},
@@ -345,6 +463,7 @@ static const routine routines[] = {
     {"lapack_", "heevd", "heevd", eigen_fits, eigen_room, eigen_run, &eigens},
     {"lapack_", "sytrd", "sytrd", tri_fits, tri_room, tri_run, NULL},
     {"lapack_", "hetrd", "hetrd", tri_fits, tri_room, tri_run, NULL},
+    {"lapack_", "geev", "Xgeev", geev_fits, NULL, NULL, &geevs},
     {"lapack_", "gesdd", "gesvd", svd_fits, svd_room, svd_run, NULL},
     {"Qr", "", "geqrf", qr_fits, qr_room, qr_run, &qrs},
     {"ProductOfElementaryHouseholderReflectors", "", "orgqr", q_fits, q_room, q_run, NULL},

@@ -111,6 +111,9 @@ _Static_assert(CUFFT_VERSION >= FFT_OLDEST && CUFFT_VERSION < FFT_TOO_NEW,
 _Static_assert((int)CUSOLVER_EIG_MODE_NOVECTOR == SOLVER_VALUES &&
                    (int)CUSOLVER_EIG_MODE_VECTOR == SOLVER_VECTORS,
                "what is asked of eigenproblems has other numbers");
+_Static_assert((int)CUDA_R_32F == SOLVER_F32 && (int)CUDA_R_64F == SOLVER_F64 &&
+                   (int)CUDA_C_32F == SOLVER_C64 && (int)CUDA_C_64F == SOLVER_C128,
+               "types have other numbers");
 _Static_assert(CUSOLVER_VERSION >= SOLVER_OLDEST && CUSOLVER_VERSION < SOLVER_TOO_NEW,
                "the toolkit's version is one that is taken");
 

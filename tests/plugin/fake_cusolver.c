@@ -14,6 +14,7 @@
 //   failing      every call fails
 //   huge         has more elements in its workspaces than an int holds, and says what is left
 //   missing      has no cusolverDnSpotrf (the test renames it in its copy)
+//   early        has no cusolverDnXgeev (the same)
 #include "backends/gpu/cuda/cusolver.h"
 
 #include <math.h>
@@ -179,13 +180,21 @@ LAPACK(s, orgqr, ormqr, syevd, sytrd)
 LAPACK(d, orgqr, ormqr, syevd, sytrd)
 LAPACK(c, ungqr, unmqr, heevd, hetrd)
 LAPACK(z, ungqr, unmqr, heevd, hetrd)
+#define GEEV(t, ...)                                                                               \
+  extern int LAPACKE_##t##geev(int, char, char, int, void *, int, void *, __VA_ARGS__ void *, int, \
+                               void *, int) __attribute__((weak));
+#define PARTS void *,
+GEEV(s, PARTS)
+GEEV(d, PARTS)
+GEEV(c)
+GEEV(z)
 #define OF_TYPE(type, real, complex)  \
   ((type) == 0   ? LAPACKE_s##real    \
    : (type) == 1 ? LAPACKE_d##real    \
    : (type) == 2 ? LAPACKE_c##complex \
                  : LAPACKE_z##complex)
 
-typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD, TRIDIAGONAL } sort;
+typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD, TRIDIAGONAL, GENERAL } sort;
 struct solver_jacobi {
   bool open;
 };
@@ -205,6 +214,21 @@ enum { COLUMNS = 102 };
 
 static void *at(cuda_ptr p) { return (void *)(uintptr_t)p; }
 
+// Of real numbers the imaginary parts of the values lie behind the real ones.
+static int eigen_of_any(const job *j) {
+  void *a = at(j->a), *w = at(j->vector), *v = at(j->x);
+  char want = j->jobs[0];
+  int n = j->n;
+  switch (j->type) {
+  case 0:
+    return LAPACKE_sgeev(COLUMNS, 'N', want, n, a, j->leading, w, (float *)w + n, NULL, n, v, n);
+  case 1:
+    return LAPACKE_dgeev(COLUMNS, 'N', want, n, a, j->leading, w, (double *)w + n, NULL, n, v, n);
+  case 2: return LAPACKE_cgeev(COLUMNS, 'N', want, n, a, j->leading, w, NULL, n, v, n);
+  default: return LAPACKE_zgeev(COLUMNS, 'N', want, n, a, j->leading, w, NULL, n, v, n);
+  }
+}
+
 static int by_lapack(const job *j) {
   void *a = at(j->a), *vector = at(j->vector);
   char side = j->side == CUBLAS_LEFT ? 'L' : 'R', op = j->op == CUBLAS_PLAIN    ? 'N'
@@ -223,6 +247,7 @@ static int by_lapack(const job *j) {
   case TRIDIAGONAL:
     return OF_TYPE(j->type, sytrd, hetrd)(COLUMNS, j->triangle, j->n, a, j->leading, vector,
                                           at(j->x), at(j->v));
+  case GENERAL: return eigen_of_any(j);
   default: break;
   }
   void *rest = calloc((size_t)j->n, sizeof(double));
@@ -270,18 +295,21 @@ static solver_result rules(const job *j) {
   if (j->sort == Q) RULE(j->n <= j->m && j->k <= j->n);
   if (j->sort == EIGEN) RULE(j->triangle && j->jobs[0]);
   if (j->sort == TRIDIAGONAL) RULE(j->triangle);
+  if (j->sort == GENERAL) RULE(j->jobs[0]);
   if (j->sort == SVD) RULE(j->m >= j->n);
   if (!j->work) return SOLVER_OK;
   RULE(on_device(j->a, (1 + j->more) * columns_bytes(j, j->leading, j->n), 4));
   RULE(j->more == 0 || j->leading == j->n);
-  i64 vector = j->sort == LU ? 4 * least
-               : j->sort == EIGEN || j->sort == SVD || j->sort == TRIDIAGONAL
-                   ? real * least
-                   : (j->sort == Q ? j->k : least) * size_of_number(j->type);
+  i64 vector = j->sort == LU                                                  ? 4 * least
+               : j->sort == EIGEN || j->sort == SVD || j->sort == TRIDIAGONAL ? real * least
+               : j->sort == GENERAL ? (j->type < 2 ? 2 : 1) * least * size_of_number(j->type)
+                                    : (j->sort == Q ? j->k : least) * size_of_number(j->type);
   RULE(on_device(j->vector, (1 + j->more) * vector, 4));
   if (j->sort == TRIDIAGONAL)
     RULE(on_device(j->x, real * (j->n - 1), 4) &&
          on_device(j->v, (j->n - 1) * size_of_number(j->type), 4));
+  if (j->sort == GENERAL && j->jobs[0] == 'V')
+    RULE(j->x_leading >= j->n && on_device(j->x, columns_bytes(j, j->x_leading, j->n), 4));
   if (j->sort != SVD) return SOLVER_OK;
   RULE(is_job(j->jobs[0]) && is_job(j->jobs[1]));
   if (j->jobs[0] != 'N')
@@ -324,6 +352,63 @@ solver_result cusolverDnCreateSyevjInfo(solver_jacobi **p) {
 solver_result cusolverDnDestroySyevjInfo(solver_jacobi *p) {
   RULE(p && p->open);
   return free(p), SOLVER_OK;
+}
+
+struct solver_params {
+  bool open;
+};
+
+solver_result cusolverDnCreateParams(solver_params **p) {
+  *p = calloc(1, sizeof **p);
+  (*p)->open = true;
+  return SOLVER_OK;
+}
+
+solver_result cusolverDnDestroyParams(solver_params *p) {
+  RULE(p && p->open);
+  return free(p), SOLVER_OK;
+}
+
+// Left vectors it has none of; all types are one.
+static solver_result geev_rules(const solver_params *p, int left, int right, const int types[5]) {
+  RULE(p && p->open && left == SOLVER_VALUES && vectors_letter(right));
+  RULE(types[0] == SOLVER_F32 || types[0] == SOLVER_F64 || types[0] == SOLVER_C64 ||
+       types[0] == SOLVER_C128);
+  for (int k = 1; k < 5; k++) RULE(types[k] == types[0]);
+  return SOLVER_OK;
+}
+
+static int row_of(int type) { return type < SOLVER_C64 ? type : type - SOLVER_C64 + 2; }
+static size_t geev_bytes(i64 n, int type) {
+  return (size_t)((ROOM + n) * size_of_number(row_of(type)));
+}
+
+solver_result cusolverDnXgeev_bufferSize(solver_handle *h, solver_params *p, int left, int right,
+                                         i64 n, int type, cuda_ptr a, i64 leading, int values_type,
+                                         cuda_ptr values, int left_type, cuda_ptr lefts,
+                                         i64 lefts_leading, int right_type, cuda_ptr rights,
+                                         i64 rights_leading, int compute, size_t *device_bytes,
+                                         size_t *host_bytes) {
+  (void)a, (void)values, (void)lefts, (void)rights;
+  RULE(h && h->open && n > 0 && leading >= n && lefts_leading > 0 && rights_leading >= n);
+  *device_bytes = geev_bytes(n, type);
+  *host_bytes = (size_t)n + 13;
+  return geev_rules(p, left, right, (int[]){type, values_type, left_type, right_type, compute});
+}
+
+solver_result cusolverDnXgeev(solver_handle *h, solver_params *p, int left, int right, i64 n,
+                              int type, cuda_ptr a, i64 leading, int values_type, cuda_ptr values,
+                              int left_type, cuda_ptr lefts, i64 lefts_leading, int right_type,
+                              cuda_ptr rights, i64 rights_leading, int compute, cuda_ptr memory,
+                              size_t device_bytes, void *host, size_t host_bytes, cuda_ptr info) {
+  const int types[] = {type, values_type, left_type, right_type, compute};
+  if (geev_rules(p, left, right, types) != SOLVER_OK) return SOLVER_INVALID_VALUE;
+  RULE(!lefts && lefts_leading > 0 && host && host_bytes >= (size_t)n + 13);
+  RULE(device_bytes >= geev_bytes(n, type));
+  memset(host, 0xa5, host_bytes);
+  return job_start(h, (job){GENERAL, row_of(type), (int)n, (int)n, 0, (int)leading, a, values,
+                            memory, ROOM + (int)n, info, .jobs = {vectors_letter(right)},
+                            .x = rights, .x_leading = (int)rights_leading});
 }
 
 // getrf is not told how large its workspace is

@@ -12,6 +12,7 @@
 typedef int solver_result;  // SOLVER_OK, or a row of cusolver_errors.def
 typedef struct solver_handle solver_handle;
 typedef struct solver_jacobi solver_jacobi;  // what is asked of an iteration
+typedef struct solver_params solver_params;  // what is asked of a function for any type
 
 enum {
   SOLVER_OK = 0,
@@ -22,6 +23,9 @@ enum {
 
 // What is asked of an eigenproblem.
 enum { SOLVER_VALUES = 0, SOLVER_VECTORS = 1 };
+
+// Types of numbers, for functions that take any.
+enum { SOLVER_F32 = 0, SOLVER_F64 = 1, SOLVER_C64 = 4, SOLVER_C128 = 5 };
 
 // The versions that are taken, as the library counts: from that of CUDA 11.4 to before the next
 // major version after that of CUDA 13.

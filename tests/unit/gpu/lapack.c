@@ -16,9 +16,9 @@ static outcome run_with(const char *text, const char *mode, backend_libraries li
 
 static const char *cublas;  // a mode of cuBLAS; NULL: there is none
 
-static void goes_there(char *text, const char *said) {
+static void goes_there_by(char *text, const char *mode, const char *said) {
   if (cublas) setenv("HLOSH_LIBCUBLAS", plugin_fake_cublas(cublas), 1);
-  outcome o = run_with(text, "ok", BACKEND_LIBRARIES_AUTO);
+  outcome o = run_with(text, mode, BACKEND_LIBRARIES_AUTO);
   unsetenv("HLOSH_LIBCUBLAS");
   if (!hs_ok(o.s)) fprintf(stderr, "%s\n", text);
   explain(o.s);
@@ -27,6 +27,8 @@ static void goes_there(char *text, const char *said) {
   outcome_free(&o);
   hs_free(text);
 }
+
+static void goes_there(char *text, const char *said) { goes_there_by(text, "ok", said); }
 
 static void stays(char *text, const char *mode, const char *said) {
   outcome o = run_with(text, mode, BACKEND_LIBRARIES_AUTO);
@@ -61,6 +63,7 @@ static char *made(form f, const char *body) {
     bool alone = strchr(" [,_=(", before) && strchr(" [],{", after);
     bool type = alone && after == '[';
     if (type && s[at] == 'T') hs_buf_puts(&out, types[f.type]);
+    else if (type && s[at] == 'Z') hs_buf_puts(&out, f.type % 2 ? "c128" : "c64");
     else if (type && s[at] == 'R') hs_buf_puts(&out, reals[f.type]);
     else if (s[at] == '@') hs_buf_putc(&out, letters[f.type]);
     else if (s[at] == '$') hs_buf_puts(&out, f.columns ? "{1,2,0}" : "{2,1,0}");
@@ -223,6 +226,37 @@ static void singular(void **st) {
              "cuSOLVER gesvd");
 }
 
+static char *one(void) {
+  return made((form){0, 3, 3, 1, true},
+              MATRIX "ROOT r = (T[B,M,N]$, s32[B,K], s32[B]) custom-call(x), " CALL("getrf"));
+}
+
+// Z[..] is of complex numbers. What LAPACK leaves of these small matrices is the same wherever it
+// is called, signs and order too.
+#define GENERAL(left, right)                                                   \
+  HERMITIAN "ROOT r = (%sZ[B,N,N]$, Z[B,N,N]$, s32[B]) custom-call(x), " CALL( \
+      "geev") ", "                                                             \
+              "backend_config={compute_left = " #left " : ui8, compute_right = " #right " : ui8}"
+static void general(void **st) {
+  (void)st;
+  for (u32 k = 0; k < 32; k++) {
+    form f = {(int)k % 4, 1 + (int)k % 7, 1 + (int)k % 7, 1 + (int)(k / 4) % 3, k / 8 % 2 != 0};
+    const char *values = f.type < 2 ? "R[B,N], R[B,N], " : "T[B,N], ";
+    char *text = hs_format(k % 5 ? GENERAL(78, 86) : GENERAL(78, 78), values);
+    goes_there(made(f, text), "cuSOLVER Xgeev");
+    hs_free(text);
+  }
+  // left vectors are the host's, and all of it where cuSOLVER has no such function
+  char *text = hs_format(GENERAL(86, 86), "R[B,N], R[B,N], ");
+  stays(made((form){0, 3, 3, 1, true}, text), "ok", "host");
+  hs_free(text);
+  text = hs_format(GENERAL(78, 86), "R[B,N], R[B,N], ");
+  stays(made((form){0, 3, 3, 1, true}, text), "early",
+        "r: on the host: this cuSOLVER has no cusolverDnXgeev, that of CUDA 12.8 has");
+  hs_free(text);
+  goes_there_by(one(), "early", "cuSOLVER getrf");
+}
+
 static void tridiagonal(void **st) {
   (void)st;
   for (u32 k = 0; k < 16; k++) {
@@ -263,11 +297,6 @@ static void together(void **st) {
   cublas = NULL;
 }
 
-static char *one(void) {
-  return made((form){0, 3, 3, 1, true},
-              MATRIX "ROOT r = (T[B,M,N]$, s32[B,K], s32[B]) custom-call(x), " CALL("getrf"));
-}
-
 static void faults(void **st) {
   (void)st;
   stays(one(), NULL, "cuSOLVER does not work on the emulation");
@@ -288,6 +317,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(eigen),
       cmocka_unit_test(singular),
       cmocka_unit_test(tridiagonal),
+      cmocka_unit_test(general),
       cmocka_unit_test(together),
       cmocka_unit_test_teardown(faults, remove_folder),
   };
