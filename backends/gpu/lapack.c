@@ -100,6 +100,7 @@ static void free_call(gpu_program *g, gpu_call *x) {
   lapack_call *c = (lapack_call *)x;
   gpu_addresses_free(g, &c->list);
   if (c->jacobi) (void)c->solver->api.jacobi_free(c->jacobi);
+  if (c->turns) (void)c->solver->api.turns_free(c->turns);
   if (c->params) (void)c->solver->api.params_free(c->params);
   if (c->host) (void)g->dev->d.host_free(c->host);
 }
@@ -109,17 +110,36 @@ static const gpu_call_kind calls = {
 
 // ---- making -------------------------------------------------------------------------------------
 
-// A helper that copies matrices of `rows` lines to ones of `columns`.
-static hs_status add_turn(gpu_program *g, hlo_ctx *ctx, lapack_call *c, i64 rows, i64 columns) {
-  const char *t = hlo_dtype_text(c->type);
-  long long b = c->batch, r = rows, n = columns;
-  char *text = hs_format("HloModule turn\nf { x = %s[%lld,%lld,%lld] parameter(0)\n"
-                         " ROOT t = %s[%lld,%lld,%lld] transpose(x), dimensions={0,2,1} }\n"
-                         "ENTRY e { x = %s[%lld,%lld,%lld] parameter(0)\n"
-                         " ROOT turned = %s[%lld,%lld,%lld] fusion(x), kind=kLoop, calls=f }\n",
-                         t, b, r, n, t, b, n, r, t, b, r, n, t, b, n, r);
-  hs_status s = gpu_helper_add(g, ctx, text, &c->call);
-  hs_free(text);
+// A helper from matrices of `rows` lines to ones with the first `kept` of them as lines or, turned,
+// as columns.
+static hs_status add_turn(gpu_program *g, hlo_ctx *ctx, lapack_call *c, i64 rows, i64 columns,
+                          i64 kept, bool turned, bool conjugate) {
+  const char *t = hlo_dtype_text(c->type), *part = hlo_dtype_text(hlo_dtype_real_part(c->type));
+  long long b = c->batch, r = rows, n = columns, k = kept;
+  char *from = hs_format("[%lld,%lld,%lld]", b, r, n),
+       *some = hs_format("[%lld,%lld,%lld]", b, k, n),
+       *to = turned ? hs_format("[%lld,%lld,%lld]", b, n, k) : hs_strdup(some);
+  hs_buf out = {0};
+  hs_buf_printf(&out, "HloModule turn\nf { x = %s%s parameter(0)\n", t, from);
+  if (kept < rows)
+    hs_buf_printf(&out, " s = %s%s slice(x), slice={[0:%lld], [0:%lld], [0:%lld]}\n", t, some, b, k,
+                  n);
+  const char *last = kept < rows ? "s" : "x";
+  if (conjugate) {
+    hs_buf_printf(&out, " re = %s%s real(%s)\n im = %s%s imag(%s)\n", part, some, last, part, some,
+                  last);
+    hs_buf_printf(&out, " n = %s%s negate(im)\n c = %s%s complex(re, n)\n", part, some, t, some);
+    last = "c";
+  }
+  hs_buf_printf(&out, " ROOT t = %s%s %s(%s)%s }\n", t, to, turned ? "transpose" : "copy", last,
+                turned ? ", dimensions={0,2,1}" : "");
+  hs_buf_printf(&out, "ENTRY e { x = %s%s parameter(0)\n", t, from);
+  hs_buf_printf(&out, " ROOT turned = %s%s fusion(x), kind=kLoop, calls=f }\n", t, to);
+  hs_status s = gpu_helper_add(g, ctx, hs_buf_cstr(&out), &c->call);
+  hs_buf_free(&out);
+  hs_free(to);
+  hs_free(some);
+  hs_free(from);
   return s;
 }
 
@@ -134,12 +154,15 @@ static hs_status place(gpu_program *g, hlo_ctx *ctx, lapack_call *c, const hlo_i
   if (x->turn_from) {
     bool by_rows = hlo_shape_is_row_major(hlo_operand(i, x->from)->shape);
     x->helper_from = c->call.nhelpers;
-    HS_TRY(add_turn(g, ctx, c, by_rows ? x->rows : x->columns, by_rows ? x->columns : x->rows));
+    i64 lines = by_rows ? x->rows : x->columns;
+    HS_TRY(add_turn(g, ctx, c, lines, by_rows ? x->columns : x->rows, lines, true, false));
   }
   if (!x->turn_to) return HS_GOOD;
-  bool by_rows = hlo_shape_is_row_major(gpu_lapack_result(i, x->to));
   x->helper_to = c->call.nhelpers;
-  return add_turn(g, ctx, c, by_rows ? x->columns : x->rows, by_rows ? x->rows : x->columns);
+  if (x->kept) return add_turn(g, ctx, c, x->columns, x->rows, x->kept, x->turned, x->conjugate);
+  bool by_rows = hlo_shape_is_row_major(gpu_lapack_result(i, x->to));
+  i64 lines = by_rows ? x->columns : x->rows;
+  return add_turn(g, ctx, c, lines, by_rows ? x->rows : x->columns, lines, true, false);
 }
 
 static hs_status make(gpu_program *g, const hlo_instr *i, lapack_call *c, i64 *scratch) {

@@ -12,8 +12,12 @@ typedef struct matrices {
   i64 rows, columns;
   u32 from, to;             // the operand, the result, or NOWHERE
   bool turn_from, turn_to;  // which lies the other way round than the library has it
-  bool own;                 // no operand or result is worked on
-  i64 at;                   // in the scratch block, where one of these is so
+  // the result has so many of the library's columns, as its columns or rows, in the order in which
+  // they lie or turned, or the conjugate numbers; kept 0: it is the library's but for turn_to
+  i64 kept;
+  bool turned, conjugate;
+  bool own;  // no operand or result is worked on
+  i64 at;    // in the scratch block, where one of these is so
   u32 helper_from, helper_to;
 } matrices;
 
@@ -50,6 +54,7 @@ struct lapack_call {
   const routine *routine;
   const together *all;  // how it is done; NULL: one by one
   solver_jacobi *jacobi;
+  solver_turns *turns;
   solver_params *params;
   void *host;  // pinned: a workspace
   size_t device_bytes, host_bytes;

@@ -333,6 +333,45 @@ static hs_status eigens_run(gpu_program *g, lapack_call *c, const cuda_ptr *a,
                       what);
 }
 
+// Result `to` is the library's n x n matrix by columns, or its adjoint, as far as it has them.
+static void all_columns(lapack_call *c, const hlo_instr *i, matrices *x, bool adjoint) {
+  const hlo_shape *s = gpu_lapack_result(i, x->to);
+  i64 kept = adjoint ? x->rows : x->columns, n = adjoint ? x->columns : x->rows;
+  *x = (matrices){.rows = n, .columns = n, .from = NOWHERE, .to = x->to, .kept = kept};
+  x->conjugate = adjoint && hlo_dtype_is_complex(c->type);
+  x->turned = lies_wrong(s, n, kept, adjoint);
+  x->turn_to = x->turned || x->conjugate || kept < n;
+}
+
+// By Jacobi's method, for small ones, which may be wide. It makes all of U and, by columns, V.
+static hs_status svds_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
+  enum { SMALL = 32 };
+  (void)g;
+  *may = c->m <= SMALL && c->n <= SMALL && are_many(c);
+  if (!*may) return HS_GOOD;
+  matrices *a = &c->array[0];
+  a->turn_from = lies_wrong(hlo_operand(i, 0)->shape, c->m, c->n, false);
+  a->turn_to = lies_wrong(gpu_lapack_result(i, 0), c->m, c->n, false);
+  for (u32 k = 1; k < c->narrays; k++) all_columns(c, i, &c->array[k], k == 2);
+  HS_TRY(solver_check(c->solver->api.turns_new(&c->turns), asking));
+  return solver_check(OF_TYPE(c, svds_room)(c->solver->handle,
+                                            c->mode == 'N' ? SOLVER_VALUES : SOLVER_VECTORS,
+                                            (int)c->m, (int)c->n, 0, (int)c->m, 0, 0, (int)c->m, 0,
+                                            (int)c->n, &c->room, c->turns, (int)c->batch),
+                      asking);
+}
+static hs_status svds_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, const cuda_ptr *values,
+                          cuda_ptr scratch, cuda_ptr info) {
+  static const char what[] = "singular values";
+  bool none = c->mode == 'N';
+  HS_TRY(solver_check(c->solver->api.stream(c->solver->handle, g->dev->stream), what));
+  return solver_check(OF_TYPE(c, svds)(c->solver->handle, none ? SOLVER_VALUES : SOLVER_VECTORS,
+                                       (int)c->m, (int)c->n, a[0], (int)c->m, values[0],
+                                       none ? 0 : a[1], (int)c->m, none ? 0 : a[2], (int)c->n,
+                                       scratch, c->room, info, c->turns, (int)c->batch),
+                      what);
+}
+
 // ---- eigenproblems of any matrix ----------------------------------------------------------------
 
 static hlo_dtype complex_of(hlo_dtype t) {
@@ -450,6 +489,7 @@ static hs_status geev_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, con
 static const together lus = {"cuBLAS", "getrfBatched", lus_open, lus_run},
                       qrs = {"cuBLAS", "geqrfBatched", qrs_open, qrs_run},
                       eigens = {"cuSOLVER", "syevjBatched", eigens_open, eigens_run},
+                      svds = {"cuSOLVER", "gesvdjBatched", svds_open, svds_run},
                       geevs = {"cuSOLVER", "Xgeev", geev_open, geev_run};
 
 static const routine routines[] = {
@@ -464,7 +504,7 @@ static const routine routines[] = {
     {"lapack_", "sytrd", "sytrd", tri_fits, tri_room, tri_run, NULL},
     {"lapack_", "hetrd", "hetrd", tri_fits, tri_room, tri_run, NULL},
     {"lapack_", "geev", "Xgeev", geev_fits, NULL, NULL, &geevs},
-    {"lapack_", "gesdd", "gesvd", svd_fits, svd_room, svd_run, NULL},
+    {"lapack_", "gesdd", "gesvd", svd_fits, svd_room, svd_run, &svds},
     {"Qr", "", "geqrf", qr_fits, qr_room, qr_run, &qrs},
     {"ProductOfElementaryHouseholderReflectors", "", "orgqr", q_fits, q_room, q_run, NULL},
 };

@@ -56,6 +56,7 @@ typedef cublasLtMatmulAlgo_t blas_algorithm;
 MEANS(cublas_handle, cublasHandle_t)
 MEANS(solver_handle, cusolverDnHandle_t)
 MEANS(solver_jacobi, syevjInfo_t)
+MEANS(solver_turns, gesvdjInfo_t)
 MEANS(solver_params, cusolverDnParams_t)
 #include "cublas_calls.h"
 #include "cublaslt_calls.h"

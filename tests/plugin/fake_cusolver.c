@@ -194,7 +194,7 @@ GEEV(z)
    : (type) == 2 ? LAPACKE_c##complex \
                  : LAPACKE_z##complex)
 
-typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD, TRIDIAGONAL, GENERAL } sort;
+typedef enum sort { LU, QR, Q, BY_Q, EIGEN, SVD, TRIDIAGONAL, GENERAL, SVDS } sort;
 struct solver_jacobi {
   bool open;
 };
@@ -229,6 +229,13 @@ static int eigen_of_any(const job *j) {
   }
 }
 
+// Each becomes the other's conjugate: V is made of V^H.
+static void exchange(int type, void *p, i64 k, i64 l) {
+  number was = get(type, p, k);
+  put(type, p, k, conj(get(type, p, l)));
+  put(type, p, l, conj(was));
+}
+
 static int by_lapack(const job *j) {
   void *a = at(j->a), *vector = at(j->vector);
   char side = j->side == CUBLAS_LEFT ? 'L' : 'R', op = j->op == CUBLAS_PLAIN    ? 'N'
@@ -254,6 +261,8 @@ static int by_lapack(const job *j) {
   int r =
       OF_TYPE(j->type, gesvd, gesvd)(COLUMNS, j->jobs[0], j->jobs[1], j->m, j->n, a, j->leading,
                                      vector, at(j->x), j->x_leading, at(j->v), j->v_leading, rest);
+  for (int c = 0; c < j->n && j->sort == SVDS && j->jobs[0] != 'N'; c++)
+    for (int row = 0; row <= c; row++) exchange(j->type, at(j->v), c * j->n + row, row * j->n + c);
   return free(rest), r;
 }
 
@@ -269,7 +278,9 @@ static void run_job(void *arg) {
   for (int b = 0; b <= j->more; b++) {
     *(i32 *)at(one.info) = by_lapack(&one);
     one.a += (cuda_ptr)columns_bytes(j, j->leading, j->n);
-    one.vector += (cuda_ptr)(j->n * real_bytes(j));
+    one.vector += (cuda_ptr)(HS_MIN(j->m, j->n) * real_bytes(j));
+    one.x += (cuda_ptr)columns_bytes(j, j->x_leading, j->m);
+    one.v += (cuda_ptr)columns_bytes(j, j->v_leading, j->n);
     one.info += sizeof(i32);
   }
 }
@@ -297,11 +308,13 @@ static solver_result rules(const job *j) {
   if (j->sort == TRIDIAGONAL) RULE(j->triangle);
   if (j->sort == GENERAL) RULE(j->jobs[0]);
   if (j->sort == SVD) RULE(j->m >= j->n);
+  if (j->sort == SVDS)
+    RULE(j->jobs[0] && j->m <= 32 && j->n <= 32 && j->x_leading >= j->m && j->v_leading >= j->n);
   if (!j->work) return SOLVER_OK;
   RULE(on_device(j->a, (1 + j->more) * columns_bytes(j, j->leading, j->n), 4));
-  RULE(j->more == 0 || j->leading == j->n);
-  i64 vector = j->sort == LU                                                  ? 4 * least
-               : j->sort == EIGEN || j->sort == SVD || j->sort == TRIDIAGONAL ? real * least
+  RULE(j->more == 0 || j->leading == j->m);
+  i64 vector = j->sort == LU                                                ? 4 * least
+               : j->sort == EIGEN || (j->sort >= SVD && j->sort != GENERAL) ? real * least
                : j->sort == GENERAL ? (j->type < 2 ? 2 : 1) * least * size_of_number(j->type)
                                     : (j->sort == Q ? j->k : least) * size_of_number(j->type);
   RULE(on_device(j->vector, (1 + j->more) * vector, 4));
@@ -310,6 +323,9 @@ static solver_result rules(const job *j) {
          on_device(j->v, (j->n - 1) * size_of_number(j->type), 4));
   if (j->sort == GENERAL && j->jobs[0] == 'V')
     RULE(j->x_leading >= j->n && on_device(j->x, columns_bytes(j, j->x_leading, j->n), 4));
+  if (j->sort == SVDS && j->jobs[0] != 'N')
+    RULE(on_device(j->x, (1 + j->more) * columns_bytes(j, j->x_leading, j->m), 4) &&
+         on_device(j->v, (1 + j->more) * columns_bytes(j, j->v_leading, j->n), 4));
   if (j->sort != SVD) return SOLVER_OK;
   RULE(is_job(j->jobs[0]) && is_job(j->jobs[1]));
   if (j->jobs[0] != 'N')
@@ -341,6 +357,40 @@ static solver_result job_start(const solver_handle *h, job j) {
 static char triangle_letter(int t) { return t == CUBLAS_LOWER ? 'L' : t == CUBLAS_UPPER ? 'U' : 0; }
 static char vectors_letter(int v) {
   return v == SOLVER_VECTORS ? 'V' : v == SOLVER_VALUES ? 'N' : 0;
+}
+
+struct solver_turns {
+  bool open;
+};
+
+solver_result cusolverDnCreateGesvdjInfo(solver_turns **p) {
+  *p = calloc(1, sizeof **p);
+  (*p)->open = true;
+  return SOLVER_OK;
+}
+
+solver_result cusolverDnDestroyGesvdjInfo(solver_turns *p) {
+  RULE(p && p->open);
+  return free(p), SOLVER_OK;
+}
+
+static job svds(int type, int vectors, int m, int n, cuda_ptr a, int leading, cuda_ptr values,
+                cuda_ptr u, int u_leading, cuda_ptr v, int v_leading, int batch) {
+  char all = vectors_letter(vectors) == 'V' ? 'A' : vectors_letter(vectors);
+  return (job){SVDS,
+               type,
+               m,
+               n,
+               0,
+               leading,
+               a,
+               values,
+               .x = u,
+               .x_leading = u_leading,
+               .v = v,
+               .v_leading = v_leading,
+               .jobs = {all, all},
+               .more = batch - 1};
 }
 
 solver_result cusolverDnCreateSyevjInfo(solver_jacobi **p) {
@@ -518,6 +568,33 @@ solver_result cusolverDnXgeev(solver_handle *h, solver_params *p, int left, int 
                               info, .jobs = {vectors_letter(vectors)},                            \
                               .triangle = triangle_letter(triangle), .more = batch - 1});         \
   }
+#define MANY_SVDS(t, number_type)                                                                \
+  solver_result cusolverDn##t##gesvdjBatched_bufferSize(                                         \
+      solver_handle *h, int vectors, int m, int n, cuda_ptr a, int leading, cuda_ptr values,     \
+      cuda_ptr u, int u_leading, cuda_ptr v, int v_leading, int *elements, solver_turns *p,      \
+      int batch) {                                                                               \
+    RULE(p && p->open && batch > 0);                                                             \
+    return job_room(                                                                             \
+        h,                                                                                       \
+        svds(number_type, vectors, m, n, a, leading, values, u, u_leading, v, v_leading, batch), \
+        elements);                                                                               \
+  }                                                                                              \
+  solver_result cusolverDn##t##gesvdjBatched(                                                    \
+      solver_handle *h, int vectors, int m, int n, cuda_ptr a, int leading, cuda_ptr values,     \
+      cuda_ptr u, int u_leading, cuda_ptr v, int v_leading, cuda_ptr memory, int elements,       \
+      cuda_ptr info, solver_turns *p, int batch) {                                               \
+    RULE(p && p->open && batch > 0);                                                             \
+    job j =                                                                                      \
+        svds(number_type, vectors, m, n, a, leading, values, u, u_leading, v, v_leading, batch); \
+    j.work = memory;                                                                             \
+    j.elements = elements;                                                                       \
+    j.info = info;                                                                               \
+    return job_start(h, j);                                                                      \
+  }
+MANY_SVDS(S, 0)
+MANY_SVDS(D, 1)
+MANY_SVDS(C, 2)
+MANY_SVDS(Z, 3)
 MANY(S, 0, syevj)
 MANY(D, 1, syevj)
 MANY(C, 2, heevj)

@@ -12,6 +12,7 @@
 typedef int solver_result;  // SOLVER_OK, or a row of cusolver_errors.def
 typedef struct solver_handle solver_handle;
 typedef struct solver_jacobi solver_jacobi;  // what is asked of an iteration
+typedef struct solver_turns solver_turns;    // the same, for singular values
 typedef struct solver_params solver_params;  // what is asked of a function for any type
 
 enum {

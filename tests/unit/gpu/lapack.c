@@ -213,9 +213,15 @@ static char *values(form f, char mode) {
 static void singular(void **st) {
   (void)st;
   for (size_t k = 0; k < HS_COUNT(forms); k++) {
-    goes_there(values(forms[k], 'S'), "cuSOLVER gesvd");
-    goes_there(values(forms[k], 'A'), "cuSOLVER gesvd");
+    const char *said = forms[k].batch > 1 ? "cuSOLVER gesvdjBatched" : "cuSOLVER gesvd";
+    goes_there(values(forms[k], 'S'), said);
+    goes_there(values(forms[k], 'A'), said);
+    form many = forms[k];
+    many.batch = 3;
+    goes_there(values(many, 'S'), "cuSOLVER gesvdjBatched");
   }
+  // larger than what is done by one call
+  goes_there(values((form){0, 3, 33, 2, true}, 'S'), "f: 2 of 3 x 33: cuSOLVER gesvd");
   goes_there(made((form){0, 4, 6, 2, true}, MATRIX
                   "f = (T[B,M,N]$, R[B,K], T[B,M,M]$, T[B,N,N]$, s32[B]) custom-call(x), " CALL(
                       "gesdd") ", backend_config={mode = 78 : ui8}\n"
@@ -223,7 +229,7 @@ static void singular(void **st) {
                                " u = T[B,M,M]$ get-tuple-element(f), index=2\n"
                                " v = T[B,N,N]$ get-tuple-element(f), index=3\n"
                                " ROOT r = (R[B,K], T[B,M,M]$, T[B,N,N]$) tuple(s, u, v)"),
-             "cuSOLVER gesvd");
+             "cuSOLVER gesvdjBatched");
 }
 
 static char *one(void) {
