@@ -87,7 +87,13 @@ static u32 finish(const gpu_program *g, gpu_counting *x, u32 n) {
 static hs_status start(gpu_program *g, gpu_counting *x) {
   static cupti_api cupti;  // the worker's own state; the library stays loaded
   static counters_api api;
-  if (g->lanes) return hs_fail(HS_E_UNSUPPORTED, "programs for several devices have no counters");
+  // a session is of one context
+  if (g->lanes)
+    return hs_with_note(
+        hs_fail(HS_E_UNSUPPORTED, "counters are of one device, and this program runs on %u",
+                g->ndevices),
+        "fix: `profile` without --counters has the times of the first one; to count its kernels, "
+        "load a module for one device (replica_count=1, num_partitions=1)");
   if (g->dev->bitcode && !getenv("HLOSH_LIBCUPTI"))
     return hs_fail(HS_E_UNSUPPORTED, "the emulator has no counters");
   if (!cupti.library) HS_TRY(cupti_open(NULL, &cupti));

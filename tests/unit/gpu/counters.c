@@ -41,16 +41,15 @@ static prof_counters of_kernel(const backend_compiled *c, const prof_recording *
   return (prof_counters){0};
 }
 
-static outcome profiled(const char *cupti, bool counters) {
-  hlo_module *m = parse(looped);
+static outcome profiled_on(const char *text, const char *driver, const char *cupti, bool counters) {
+  hlo_module *m = parse(text);
   hlo_literal **args = NULL;
   u32 n = 0;
   backend_exe *e = NULL;
   backend_context *own = backend_context_new();
   const backend *gpu = backend_find("gpu");
   setenv("HLOSH_LIBCUPTI", cupti, 1);
-  // a driver that does the work when somebody waits for it
-  const backend_options o = {.context = own, .deadline_s = 120, .driver = plugin_fake_cuda("late")};
+  const backend_options o = {.context = own, .deadline_s = 120, .driver = plugin_fake_cuda(driver)};
   const backend_run_options ro = {.min_runs = 1,
                                   .max_runs = 2,
                                   .max_seconds = 0.1,
@@ -72,6 +71,11 @@ static outcome profiled(const char *cupti, bool counters) {
   backend_context_free(own);
   unsetenv("HLOSH_LIBCUPTI");
   return out;
+}
+
+// On a driver that does the work when somebody waits for it.
+static outcome profiled(const char *cupti, bool counters) {
+  return profiled_on(looped, "late", cupti, counters);
 }
 
 static void counted(void **st) {
@@ -126,6 +130,24 @@ static void refused(void **st) {
   }
 }
 
+// A module for several devices is told so, with what does count.
+static void several(void **st) {
+  (void)st;
+  outcome o = profiled_on("HloModule m, num_partitions=2\n"
+                          "add { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+                          " ROOT c = f32[] add(a, b) }\n"
+                          "ENTRY e { p = f32[3000] parameter(0)\n outer = f32[3000] tanh(p)\n"
+                          " ROOT r = f32[3000] all-reduce(outer), replica_groups={{0,1}}, "
+                          "use_global_device_ids=true, channel_id=1, to_apply=add }",
+                          "devices4", plugin_fake_cupti("ok"), true);
+  assert_null(o.rec->counters);
+  assert_true(o.rec->nruns > 0);
+  assert_non_null(strstr(o.rec->counted,
+                         "not counted: counters are of one device, and this program "
+                         "runs on 2; fix: `profile` without --counters"));
+  backend_result_free(&o.r);
+}
+
 // What needs no device of a real CUPTI: what chips count, and in how many passes.
 static void installed(void **st) {
   (void)st;
@@ -152,6 +174,7 @@ int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(counted, make_folder),
       cmocka_unit_test(partly),
+      cmocka_unit_test(several),
       cmocka_unit_test_teardown(refused, remove_folder),
       cmocka_unit_test(installed),
   };
