@@ -574,8 +574,8 @@ hs_status hlo_cost_module(const hlo_module *m, hlo_cost_table *out) {
     double t = comp_times[order[c]->id];
     hlo_for_each_instr(i, order[c]) {
       out->times[i->id] = t;
-      bool kernel = hlo_ops[i->opcode].cost != HLO_COST_FREE && !hlo_moves_nothing(i) &&
-                    !runs_callee(i);
+      bool kernel =
+          hlo_ops[i->opcode].cost != HLO_COST_FREE && !hlo_moves_nothing(i) && !runs_callee(i);
       if (launched[order[c]->id] && kernel) out->kernels++;
       if (t > 0) spread_times(i, t, comp_times, launched);
     }
