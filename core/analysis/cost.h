@@ -22,8 +22,8 @@ typedef struct hlo_cost_table {
   u32 unknown_loops;  // the loops of these: counted once
 } hlo_cost_table;
 
-// Whether running an instruction is no kernel: parameters, constants, tuples and bitcasts, a reshape
-// of arrays that lie row by row, markers.
+// Whether running an instruction is no kernel: parameters, constants, tuples and bitcasts, markers,
+// a reshape of arrays that lie row by row.
 bool hlo_moves_nothing(const hlo_instr *);
 // Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add
 // up).
