@@ -357,6 +357,13 @@ static bool takes_own(const hlo_instr *r, const hlo_computation *f, u32 n, u32 k
   return (x == p && y == q) || (x == q && y == p);
 }
 
+// Is initial value k the identity of op in what the computation takes it for? A type may lack it.
+static bool starts_neutral(const hlo_instr *i, hlo_opcode op, u32 k) {
+  const hlo_instr *init = hlo_operand(i, i->noperands / 2 + k);
+  return init->shape->dtype == hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->params[k]->shape->dtype &&
+         pass_alg_is_identity(op, init);
+}
+
 // Variadic reductions over nothing, or over no dimensions
 ALG_RULE(reduce_tuple_trivial) {
   if (!hlo_shape_is_tuple(i->shape)) return NULL;
@@ -373,7 +380,7 @@ ALG_RULE(reduce_tuple_trivial) {
       X->shape->elements != i->shape->elems[0]->elements)
     return NULL;
   for (u32 k = 0; k < n; k++)
-    if (!pass_alg_is_identity(hlo_operand(root, k)->opcode, hlo_operand(i, n + k)) ||
+    if (!starts_neutral(i, hlo_operand(root, k)->opcode, k) ||
         !takes_own(hlo_operand(root, k), root->parent, n, k))
       return NULL;
   for (u32 k = 0; k < n; k++)
@@ -410,8 +417,7 @@ ALG_RULE(reduce_window_scalar) {
   for (u32 k = 0; k < n; k++) {
     const hlo_instr *r = tuple ? hlo_operand(root, k) : root;
     parts[k] = hlo_operand(i, k);
-    if (!pass_alg_is_identity(r->opcode, hlo_operand(i, n + k)) ||
-        !takes_own(r, root->parent, n, k) ||
+    if (!starts_neutral(i, r->opcode, k) || !takes_own(r, root->parent, n, k) ||
         parts[k]->shape->dtype != hlo_shape_leaf(i->shape, k)->dtype)
       return NULL;
   }
