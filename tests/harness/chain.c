@@ -91,9 +91,10 @@ static bool fine(way *w, const char *what, hs_status s) {
 // Algorithms, theorem 10.3), each implementation's of another such matrix. So two right results
 // may be as far apart as the results of the same implementation on matrices that differ so, which
 // is what nudge_module makes: it multiplies operands of such operations (cost class LINALG, and the
-// library calls that are such) by constants that are 1 up to the last places. No other operation is
-// touched: one that is exactly rounded gives one result, and moving its operands would excuse
-// faults.
+// library calls that are such) by constants that are 1 up to the last places. So it does with
+// integers of which a dot or a convolution makes floats: whether they are rounded before the sum or
+// behind it is open, and they may cancel out. No other operation is touched: one that is exactly
+// rounded gives one result, and moving its operands would excuse faults.
 //
 // The value with each floating-point number moved up or down by the share `by` of it, or by two
 // units in the last place where that is more; a zero gets a sign by chance. A new reference.
@@ -133,12 +134,24 @@ static bool factors(const hlo_instr *i) {
   return cost && strcmp(cost, "linalg") == 0;
 }
 
+static bool is_of_floats(const hlo_shape *s) {
+  return hlo_shape_is_array(s) && (hlo_dtype_is_float(s->dtype) || hlo_dtype_is_complex(s->dtype));
+}
+
+// Are floats made of sums of integers?
+static bool rounds_integers(const hlo_instr *i) {
+  return (i->opcode == HLO_DOT || i->opcode == HLO_CONVOLUTION) && is_of_floats(i->shape) &&
+         !is_of_floats(hlo_operand(i, 0)->shape) && !is_of_floats(hlo_operand(i, 1)->shape);
+}
+
 // operand `slot` of i, times numbers that are 1 but for their last places
 static bool nudge_operand(hlo_instr *i, u32 slot, double by, u64 *state) {
   hlo_instr *x = hlo_operand(i, slot);
-  if (!hlo_shape_is_array(x->shape) ||
-      !(hlo_dtype_is_float(x->shape->dtype) || hlo_dtype_is_complex(x->shape->dtype)))
-    return false;
+  if (rounds_integers(i) && hlo_dtype_is_integer(x->shape->dtype)) {
+    x = hlo_build_convert(x, hlo_dtype_real_part(i->shape->dtype));
+    hlo_move_before(x, i);
+  }
+  if (!is_of_floats(x->shape)) return false;
   hlo_literal *ones = NULL;
   hs_status s = hlo_literal_new(x->shape, &ones);
   if (!hs_ok(s)) return hs_status_drop(s), false;
@@ -151,13 +164,16 @@ static bool nudge_operand(hlo_instr *i, u32 slot, double by, u64 *state) {
   return true;
 }
 
-// A copy of the module with the operands of factorizations moved by so much; NULL: it has none.
+// A copy of the module with the operands of factorizations, and integers that become floats, moved
+// by so much; NULL: it has none.
 static hlo_module *nudge_module(const hlo_module *m, double by, u64 *state) {
   hlo_module *out = hlo_module_clone(m, NULL);
   bool any = false;
   hlo_for_each_comp(c, out)
-    hlo_for_each_instr(i, c)
-      for (u32 k = 0; factors(i) && k < i->noperands; k++) any |= nudge_operand(i, k, by, state);
+    hlo_for_each_instr(i, c) {
+      u32 moved = factors(i) ? i->noperands : rounds_integers(i) ? 2 : 0;
+      for (u32 k = 0; k < moved; k++) any |= nudge_operand(i, k, by, state);
+    }
   if (!any) hlo_module_free(out), out = NULL;
   return out;
 }
