@@ -102,6 +102,7 @@ ALG_RULE(conv_swap) {
   for (u32 k = 0; k < l->nspatial; k++) {
     const hlo_window_dim *d = &w->v[k];
     i64 input = X->shape->dims[l->lhs_spatial[k]];
+    if (input == 0) return NULL;  // no window has a size of 0
     if (symmetric(d, input)) continue;
     i64 kernel = 1 + (d->size - 1) * d->rhs_dilate, dilated = 1 + (input - 1) * d->lhs_dilate;
     bool point = input == 1 && d->stride == 1 && d->rhs_dilate == 1 && d->pad_high == d->size - 1 &&
