@@ -172,6 +172,7 @@ typedef struct pass_job {
   void *const *in, *const *out;
   void *const *init;     // scan: what it starts with; NULL: nothing
   void *carry[MOST];     // scan in blocks: what precedes each block, [outer, blocks, inner]
+  i64 cols;              // of the pass's inner elements: what one task takes
   i64 col_parts, parts;  // tasks: outer * parts * col_parts
   i64 segment;           // sliding results that one task takes
   bool failed;           // set by any thread that had no memory
@@ -197,9 +198,9 @@ typedef struct place {
   i64 outer, part, col, cols;
 } place;
 static place place_of(const pass_job *j, i64 task) {
-  i64 c = task % j->col_parts * j->p->cols;
+  i64 c = task % j->col_parts * j->cols;
   return (place){task / j->col_parts / j->parts, task / j->col_parts % j->parts, c,
-                 HS_MIN(j->p->cols, j->p->inner - c)};
+                 HS_MIN(j->cols, j->p->inner - c)};
 }
 
 // rows of `cols` elements; strides in elements. row k = row (k - 1) op row k, or from the back; the
@@ -583,6 +584,14 @@ static void convert(const windows *x, const void *from, void *to, bool wider, i6
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
+// How many columns a task takes changes no result, so it may depend on the threads: a scan of whole
+// columns reads its rows in as long pieces as leave each thread one.
+static i64 job_cols(const pass *p) {
+  if (!p->scan || p->block < p->length) return p->cols;
+  i64 each = (p->outer * p->inner + cpu_par_threads() - 1) / cpu_par_threads();
+  return HS_MIN(HS_MAX(p->cols, (each + 63) / 64 * 64), HS_MIN(p->inner, (i64)4096));
+}
+
 static hs_status run_windows(void *state, void *const *bufs, void *scratch) {
   const windows *x = state;
   void *in[MOST], *out[MOST], *init[MOST], *final[MOST];
@@ -603,8 +612,8 @@ static hs_status run_windows(void *state, void *const *bufs, void *scratch) {
     const pass *p = &x->pass[q];
     for (u32 k = 0; k < x->n; k++)
       out[k] = q + 1 == x->npasses ? final[k] : space + x->between[q % 2][k];
-    pass_job j = {
-        .x = x, .p = p, .in = in, .out = out, .col_parts = (p->inner + p->cols - 1) / p->cols};
+    pass_job j = {.x = x, .p = p, .in = in, .out = out, .cols = job_cols(p)};
+    j.col_parts = (p->inner + j.cols - 1) / j.cols;
     if (p->scan && q + 1 == x->npasses && !begun) j.init = init, begun = true;
     if (p->scan) run_scan(&j);
     else run_slide(&j);
