@@ -63,11 +63,12 @@ static bool carry(const call *c, u32 op, u32 result) {
   return true;
 }
 
-#define ROUTINE(name, ...)                                        \
-  (c->t == 's'   ? LAPACKE_s##name(LAPACK_ROW_MAJOR, __VA_ARGS__) \
-   : c->t == 'd' ? LAPACKE_d##name(LAPACK_ROW_MAJOR, __VA_ARGS__) \
-   : c->t == 'c' ? LAPACKE_c##name(LAPACK_ROW_MAJOR, __VA_ARGS__) \
-                 : LAPACKE_z##name(LAPACK_ROW_MAJOR, __VA_ARGS__))
+#define ROUTINE_BY(order, name, ...)                   \
+  (c->t == 's'   ? LAPACKE_s##name(order, __VA_ARGS__) \
+   : c->t == 'd' ? LAPACKE_d##name(order, __VA_ARGS__) \
+   : c->t == 'c' ? LAPACKE_c##name(order, __VA_ARGS__) \
+                 : LAPACKE_z##name(order, __VA_ARGS__))
+#define ROUTINE(name, ...) ROUTINE_BY(LAPACK_ROW_MAJOR, name, __VA_ARGS__)
 #define ROUTINE2(rname, cname, ...)                                \
   (c->t == 's'   ? LAPACKE_s##rname(LAPACK_ROW_MAJOR, __VA_ARGS__) \
    : c->t == 'd' ? LAPACKE_d##rname(LAPACK_ROW_MAJOR, __VA_ARGS__) \
@@ -213,7 +214,15 @@ static hs_status syevd(const call *c) {
   return HS_GOOD;
 }
 
-// Singular values: (what is left of the matrix, values, u, v^T, info).
+static void turn(const call *c, const char *from, i64 rows, i64 cols, char *to) {
+  for (i64 r = 0; r < rows; r++)
+    for (i64 k = 0; k < cols; k++)
+      memcpy(to + (size_t)(k * rows + r) * c->w, from + (size_t)(r * cols + k) * c->w, c->w);
+}
+
+// Singular values: (what is left of the matrix, values, u, v^T, info). By columns, as LAPACKE would
+// do it too, in memory of its own: of wide complex matrices OpenBLAS's products (cgemv, called by
+// cunglq) read beyond the last row, of which LAPACKE's copies have none to spare.
 static hs_status gesdd(const call *c) {
   char mode = c->old ? (!c->scalar[0]  ? 'N'
                         : c->scalar[1] ? 'A'
@@ -232,16 +241,26 @@ static hs_status gesdd(const call *c) {
       (vrows && !has(c, 3, vrows * c->cols * c->batches)))
     return refuse(c, "with these shapes");
   size_t half = c->w / (real(c) ? 1 : 2);
-  int m = (int)c->rows, n = (int)c->cols;
+  i64 size = c->rows * c->cols, spare = 8 * (c->rows + c->cols);
+  i64 usize = c->rows * ucols, vsize = vrows * c->cols;
+  char *a = hs_try_alloc((size_t)(size + usize + vsize + spare) * c->w);
+  if (!a) return hs_fail(HS_E_NO_MEMORY, "no memory for the copies of a matrix");
+  char *u = a + (size_t)size * c->w, *v = u + (size_t)usize * c->w;
+  memset(v + (size_t)vsize * c->w, 0, (size_t)spare * c->w);
   for (i64 b = c->from; b < c->to; b++) {
-    void *s = (char *)c->r[1]->data + (size_t)(b * k) * half;
-    // not looked at without vectors
-    void *u = ucols ? at(c, c->r[2]->data, b, c->rows * ucols) : s,
-         *v = vrows ? at(c, c->r[3]->data, b, vrows * c->cols) : s;
-    set_info(c, 4, b,
-             ROUTINE(gesdd, mode, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1), s,
-                     u, (int)HS_MAX(ucols, 1), v, HS_MAX(n, 1)));
+    char *own = at(c, c->r[0]->data, b, size);
+    turn(c, own, c->rows, c->cols, a);
+    int m = (int)c->rows, n = (int)c->cols, lda = HS_MAX(m, 1);
+    int info = ROUTINE_BY(LAPACK_COL_MAJOR, gesdd, mode, m, n, (void *)a, lda,
+                          (void *)((char *)c->r[1]->data + (size_t)(b * k) * half), (void *)u, lda,
+                          (void *)v, (int)HS_MAX(vrows, 1));
+    set_info(c, 4, b, info);
+    if (info < 0) continue;  // a NaN: nothing was computed
+    turn(c, a, c->cols, c->rows, own);
+    if (ucols) turn(c, u, ucols, c->rows, at(c, c->r[2]->data, b, usize));
+    if (vrows) turn(c, v, c->cols, vrows, at(c, c->r[3]->data, b, vsize));
   }
+  hs_free(a);
   return HS_GOOD;
 }
 
