@@ -585,11 +585,13 @@ static void convert(const windows *x, const void *from, void *to, bool wider, i6
 // ---- the kernel ---------------------------------------------------------------------------------
 
 // How many columns a task takes changes no result, so it may depend on the threads: a scan of whole
-// columns reads its rows in as long pieces as leave each thread one.
+// columns reads its rows in long pieces where each thread gets some as long as a page, for half a
+// page is fetched ahead no better than less.
 static i64 job_cols(const pass *p) {
-  if (!p->scan || p->block < p->length) return p->cols;
-  i64 each = (p->outer * p->inner + cpu_par_threads() - 1) / cpu_par_threads();
-  return HS_MIN(HS_MAX(p->cols, (each + 63) / 64 * 64), HS_MIN(p->inner, (i64)4096));
+  enum { PAGE = 1024 };  // elements, of four bytes
+  i64 each = p->outer * p->inner / cpu_par_threads();
+  if (!p->scan || p->block < p->length || each < PAGE) return p->cols;
+  return HS_MIN(p->inner, HS_MAX(p->cols, HS_MIN((each + 63) / 64 * 64, (i64)4096)));
 }
 
 static hs_status run_windows(void *state, void *const *bufs, void *scratch) {
