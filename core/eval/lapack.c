@@ -11,6 +11,7 @@
 #if HAVE_LAPACKE
 #include <complex.h>
 #include <lapacke.h>
+#include <lapacke_utils.h>
 #include <cblas.h>
 #include <stdlib.h>
 
@@ -214,12 +215,6 @@ static hs_status syevd(const call *c) {
   return HS_GOOD;
 }
 
-static void turn(const call *c, const char *from, i64 rows, i64 cols, char *to) {
-  for (i64 r = 0; r < rows; r++)
-    for (i64 k = 0; k < cols; k++)
-      memcpy(to + (size_t)(k * rows + r) * c->w, from + (size_t)(r * cols + k) * c->w, c->w);
-}
-
 // Singular values: (what is left of the matrix, values, u, v^T, info). By columns, as LAPACKE would
 // do it too, in memory of its own: of wide complex matrices OpenBLAS's products (cgemv, called by
 // cunglq) read beyond the last row, of which LAPACKE's copies have none to spare.
@@ -241,6 +236,8 @@ static hs_status gesdd(const call *c) {
       (vrows && !has(c, 3, vrows * c->cols * c->batches)))
     return refuse(c, "with these shapes");
   size_t half = c->w / (real(c) ? 1 : 2);
+  int m = (int)c->rows, n = (int)c->cols, lda = HS_MAX(m, 1), ldown = HS_MAX(n, 1),
+      ldv = (int)HS_MAX(vrows, 1);
   i64 size = c->rows * c->cols, spare = 8 * (c->rows + c->cols);
   i64 usize = c->rows * ucols, vsize = vrows * c->cols;
   char *a = hs_try_alloc((size_t)(size + usize + vsize + spare) * c->w);
@@ -249,16 +246,19 @@ static hs_status gesdd(const call *c) {
   memset(v + (size_t)vsize * c->w, 0, (size_t)spare * c->w);
   for (i64 b = c->from; b < c->to; b++) {
     char *own = at(c, c->r[0]->data, b, size);
-    turn(c, own, c->rows, c->cols, a);
-    int m = (int)c->rows, n = (int)c->cols, lda = HS_MAX(m, 1);
+    ROUTINE(ge_trans, m, n, (void *)own, ldown, (void *)a, lda);
     int info = ROUTINE_BY(LAPACK_COL_MAJOR, gesdd, mode, m, n, (void *)a, lda,
                           (void *)((char *)c->r[1]->data + (size_t)(b * k) * half), (void *)u, lda,
-                          (void *)v, (int)HS_MAX(vrows, 1));
+                          (void *)v, ldv);
     set_info(c, 4, b, info);
     if (info < 0) continue;  // a NaN: nothing was computed
-    turn(c, a, c->cols, c->rows, own);
-    if (ucols) turn(c, u, ucols, c->rows, at(c, c->r[2]->data, b, usize));
-    if (vrows) turn(c, v, c->cols, vrows, at(c, c->r[3]->data, b, vsize));
+    ROUTINE_BY(LAPACK_COL_MAJOR, ge_trans, m, n, (void *)a, lda, (void *)own, ldown);
+    if (ucols)
+      ROUTINE_BY(LAPACK_COL_MAJOR, ge_trans, m, (int)ucols, (void *)u, lda,
+                 at(c, c->r[2]->data, b, usize), (int)ucols);
+    if (vrows)
+      ROUTINE_BY(LAPACK_COL_MAJOR, ge_trans, (int)vrows, n, (void *)v, ldv,
+                 at(c, c->r[3]->data, b, vsize), ldown);
   }
   hs_free(a);
   return HS_GOOD;
