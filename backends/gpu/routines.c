@@ -86,10 +86,6 @@ static char letter(const hlo_instr *i, const char *key, char absent) {
   return v > 0 && v < 128 ? (char)v : 0;
 }
 
-static hlo_dtype real_of(hlo_dtype t) {
-  return hlo_dtype_is_complex(t) ? hlo_dtype_real_part(t) : t;
-}
-
 // ---- the calls ----------------------------------------------------------------------------------
 
 // The function of the call's type; all four take the same.
@@ -180,7 +176,7 @@ static bool eigen_fits(lapack_call *c, const hlo_instr *i) {
   c->mode = letter(i, "mode", 'V');
   return i->noperands == 1 && c->m == c->n && is_one_of(c->triangle, "LU") &&
          is_one_of(c->mode, "VN") && add_array(c, i, c->m, c->n, 0, 0, false) &&
-         vector_result(c, i, 1, real_of(c->type), c->n) && tells(c, i, 2);
+         vector_result(c, i, 1, hlo_dtype_real_part(c->type), c->n) && tells(c, i, 2);
 }
 static int vectors(const lapack_call *c) { return c->mode == 'V' ? SOLVER_VECTORS : SOLVER_VALUES; }
 static int triangle(const lapack_call *c) {
@@ -202,8 +198,8 @@ static bool tri_fits(lapack_call *c, const hlo_instr *i) {
   c->triangle = letter(i, "uplo", 'L');
   return i->noperands == 1 && c->m == c->n && is_one_of(c->triangle, "LU") &&
          add_array(c, i, c->m, c->n, 0, 0, false) &&
-         vector_result(c, i, 1, real_of(c->type), c->n) &&
-         vector_result(c, i, 2, real_of(c->type), c->n - 1) &&
+         vector_result(c, i, 1, hlo_dtype_real_part(c->type), c->n) &&
+         vector_result(c, i, 2, hlo_dtype_real_part(c->type), c->n - 1) &&
          vector_result(c, i, 3, c->type, c->n - 1) && tells(c, i, 4);
 }
 static hs_status tri_room(lapack_call *c) {
@@ -223,8 +219,8 @@ static bool svd_fits(lapack_call *c, const hlo_instr *i) {
   bool wide = c->m < c->n;
   c->mode = letter(i, "mode", 'A');
   if (i->noperands != 1 || !is_one_of(c->mode, "ASN") || !gpu_lapack_result(i, 4)) return false;
-  if (!add_array(c, i, c->m, c->n, 0, 0, wide) || !vector_result(c, i, 1, real_of(c->type), c->k) ||
-      !tells(c, i, 4))
+  if (!add_array(c, i, c->m, c->n, 0, 0, wide) ||
+      !vector_result(c, i, 1, hlo_dtype_real_part(c->type), c->k) || !tells(c, i, 4))
     return false;
   if (c->mode == 'N') add_zeros(c, 2), add_zeros(c, 3);
   return c->mode == 'N' || (add_array(c, i, c->m, c->mode == 'A' ? c->m : c->k, NOWHERE, 2, wide) &&
@@ -252,6 +248,12 @@ static bool are_many(const lapack_call *c) {
   enum { LARGE = 128 };
   return c->batch > 1 && c->batch <= INT32_MAX && c->m / c->batch <= LARGE &&
          c->n / c->batch <= LARGE;
+}
+
+// Of so few rows and columns that Jacobi's method is meant.
+static bool are_small(const lapack_call *c) {
+  enum { SMALL = 32 };
+  return c->m <= SMALL && c->n <= SMALL && are_many(c);
 }
 
 // Without cuBLAS they are done one by one.
@@ -314,9 +316,8 @@ static hs_status qrs_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, cons
 // By Jacobi's method, for small ones.
 static hs_status eigens_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
   (void)i;
-  enum { SMALL = 32 };
   (void)g;
-  *may = c->n <= SMALL && are_many(c);
+  *may = are_small(c);
   if (!*may) return HS_GOOD;
   HS_TRY(solver_check(c->solver->api.jacobi_new(&c->jacobi), asking));
   return solver_check(OF_TYPE(c, eigens_room)(c->solver->handle, vectors(c), triangle(c), (int)c->n,
@@ -345,9 +346,8 @@ static void all_columns(lapack_call *c, const hlo_instr *i, matrices *x, bool ad
 
 // By Jacobi's method, for small ones, which may be wide. It makes all of U and, by columns, V.
 static hs_status svds_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
-  enum { SMALL = 32 };
   (void)g;
-  *may = c->m <= SMALL && c->n <= SMALL && are_many(c);
+  *may = are_small(c);
   if (!*may) return HS_GOOD;
   matrices *a = &c->array[0];
   a->turn_from = lies_wrong(hlo_operand(i, 0)->shape, c->m, c->n, false);
