@@ -25,6 +25,7 @@ enum {
   SHORT = 256,          // the longest window that doubles
   DIRECT = 4,           // the longest window of rows whose rows are combined one by one
   TASK = 16384,         // elements worth a task
+  WIDEST = 4096,        // the most columns of a task
   XLA_LONG = 32,        // where XLA begins to reassociate
   SCRATCH = 256 << 10,  // bytes of a task's own memory, where it can choose
 };
@@ -100,7 +101,7 @@ static double pass_work(const pass *p) {
 static void split(pass *p) {
   i64 rows = p->scan ? p->length : p->n;
   // a few kilobytes of neighbours; less where that leaves too few tasks
-  p->cols = HS_MIN(p->inner, (i64)4096);
+  p->cols = HS_MIN(p->inner, (i64)WIDEST);
   if (p->outer < 8) p->cols = HS_MIN(p->cols, HS_MAX((i64)128, (p->inner / 8 + 63) / 64 * 64));
   i64 tasks = p->outer * ((p->inner + p->cols - 1) / p->cols);
   p->block = rows;
@@ -591,7 +592,7 @@ static i64 job_cols(const pass *p) {
   enum { PAGE = 1024 };  // elements, of four bytes
   i64 each = p->outer * p->inner / cpu_par_threads();
   if (!p->scan || p->block < p->length || each < PAGE) return p->cols;
-  return HS_MIN(p->inner, HS_MAX(p->cols, HS_MIN((each + 63) / 64 * 64, (i64)4096)));
+  return HS_MIN(p->inner, HS_MAX(p->cols, HS_MIN((each + 63) / 64 * 64, (i64)WIDEST)));
 }
 
 static hs_status run_windows(void *state, void *const *bufs, void *scratch) {
