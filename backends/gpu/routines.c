@@ -272,10 +272,15 @@ static hs_status find_cublas(gpu_program *g, lapack_call *c, bool *may) {
                       : (c)->blas->api.fn##_z)
 static const char factoring[] = "factorizations";
 
-static hs_status lus_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
+static hs_status qrs_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
   (void)i;
-  *may = c->m == c->n && are_many(c);
+  *may = are_many(c);
   return *may ? find_cublas(g, c, may) : HS_GOOD;
+}
+
+static hs_status lus_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
+  *may = c->m == c->n;
+  return *may ? qrs_open(g, i, c, may) : HS_GOOD;
 }
 static hs_status lus_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, const cuda_ptr *pivots,
                          cuda_ptr scratch, cuda_ptr info) {
@@ -289,11 +294,6 @@ static hs_status lus_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, cons
       factoring);
 }
 
-static hs_status qrs_open(gpu_program *g, const hlo_instr *i, lapack_call *c, bool *may) {
-  (void)i;
-  *may = are_many(c);
-  return *may ? find_cublas(g, c, may) : HS_GOOD;
-}
 // A matrix cannot fail: what it answers, to the host, is of its arguments.
 static hs_status qrs_run(gpu_program *g, lapack_call *c, const cuda_ptr *a, const cuda_ptr *scales,
                          cuda_ptr scratch, cuda_ptr info) {

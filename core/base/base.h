@@ -183,7 +183,7 @@ void *hs_zeros_(void *p, size_t *cap, size_t n, size_t elem);
 // left, the reserve serves the request and HS_STOP_MEMORY is raised, so that the work ends with
 // E_NO_MEMORY at its next poll; when the reserve is used up too, the process says so and ends.
 // Sizes that a file, a shape or a user chose go through hs_try_alloc, which may return NULL, and
-// become E_NO_MEMORY (hs_fail_memory); HS_CHECKED builds trap when hs_alloc is asked for more than
+// become E_NO_MEMORY by hs_fail; HS_CHECKED builds trap when hs_alloc is asked for more than
 // HS_CHOSEN bytes and more than twice what is held. hs_free takes all of them, and NULL.
 void *hs_alloc(size_t n);
 void *hs_calloc(size_t n, size_t size);  // zeros
