@@ -170,14 +170,6 @@ static bool same_sizes(const hlo_literal *a, const hlo_literal *b) {
   return true;
 }
 
-// Elements beyond a dynamic size have no value.
-static bool in_use(const hlo_literal *l, const i64 *strides, i64 at) {
-  if (!l->dynamic_sizes) return true;
-  for (u32 d = 0; d < l->shape->rank; d++)
-    if (at / strides[d] % l->shape->dims[d] >= l->dynamic_sizes[d]) return false;
-  return true;
-}
-
 // A complex element: its errors are those of the difference's modulus, beside the modulus of what
 // was expected; the value shown is that of the part further off.
 static bool judge_complex(hlo_dtype part, const char *a, const char *b, hlo_tolerance tol,
@@ -215,7 +207,7 @@ static void compare_array(const hlo_literal *want, const hlo_literal *got, hlo_c
   hlo_row_major_strides(want->shape->rank, want->shape->dims, strides);
   tally sum = {.c = c};
   for (i64 i = 0; i < want->shape->elements && !hs_stops(i); i++) {
-    if (!in_use(want, strides, i)) continue;
+    if (!hlo_literal_has_at(want, strides, i)) continue;
     const char *a = (const char *)want->data + (size_t)i * w,
                *b = (const char *)got->data + (size_t)i * w;
     hlo_mismatch d = {.at = i};

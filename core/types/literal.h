@@ -51,6 +51,21 @@ u64 hlo_literal_hash(const hlo_literal *);
 // Whether the value, or one within a tuple, is elided.
 bool hlo_literal_has_elided(const hlo_literal *);
 
+// Arrays with dynamic dimensions (bounded.c). The sizes in use, of every dimension, and their
+// product.
+i64 hlo_literal_sizes(const hlo_literal *array, i64 *sizes);
+// Whether the element at a row-major index has a value; `strides`: hlo_row_major_strides.
+bool hlo_literal_has_at(const hlo_literal *array, const i64 *strides, i64 at);
+// Whether an array of a type may have these sizes: up to the bound where a dimension is dynamic.
+bool hlo_shape_takes_sizes(const hlo_shape *, u32 rank, const i64 *sizes);
+// Appends the elements in use, packed: side by side, row-major by their sizes.
+void hlo_literal_put(hs_buf *, const hlo_literal *array);
+// The other way: an array of a type that takes the sizes, with the elements that lie packed.
+hs_status hlo_literal_of_sizes(const hlo_shape *, const i64 *sizes, const void *packed,
+                               hlo_literal **out);
+// The elements in use as an array of a static type; one more reference to what has no sizes.
+hs_status hlo_literal_in_use(hlo_ctx *, const hlo_literal *array, hlo_literal **out);
+
 // Element access by row-major index, through any type (complex: real part; ints as double may
 // round).
 double hlo_literal_f64(const hlo_literal *, i64 index);

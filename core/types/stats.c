@@ -12,13 +12,22 @@ static double value_at(const hlo_literal *l, i64 k) {
   return hlo_elem_to_f64(part, (const char *)l->data + (size_t)k * hlo_dtype_storage(part));
 }
 
+// Beyond a dynamic size there are none.
+static bool has_value(const hlo_literal *l, i64 k) {
+  if (!l->dynamic_sizes) return true;
+  i64 strides[HLO_MAX_RANK];
+  hlo_row_major_strides(l->shape->rank, l->shape->dims, strides);
+  return hlo_literal_has_at(l, strides, hlo_dtype_is_complex(l->shape->dtype) ? k / 2 : k);
+}
+
 hlo_stats hlo_literal_stats(const hlo_literal *l) {
   hlo_stats s = {.min = INFINITY, .max = -INFINITY};
   i64 n = values_of(l), finite = 0;
   double sum = 0, square = 0;
-  s.values = n;
   for (i64 k = 0; k < n && !hs_stops(k); k++) {
+    if (!has_value(l, k)) continue;
     double v = value_at(l, k);
+    s.values++;
     s.negative += v < 0;
     s.zero += v == 0;
     if (isnan(v)) {
@@ -41,7 +50,7 @@ hlo_stats hlo_literal_stats(const hlo_literal *l) {
   s.mean = sum / (double)finite;
   for (i64 k = 0; k < n && !hs_stops(k); k++) {
     double v = value_at(l, k);
-    if (isfinite(v)) square += (v - s.mean) * (v - s.mean);
+    if (isfinite(v) && has_value(l, k)) square += (v - s.mean) * (v - s.mean);
   }
   s.std = sqrt(square / (double)finite);
   return s;
@@ -52,7 +61,7 @@ void hlo_literal_histogram(const hlo_literal *l, const hlo_stats *s, u32 bins, i
   double width = s->max - s->min;
   for (i64 k = 0, n = values_of(l); k < n && !hs_stops(k); k++) {
     double v = value_at(l, k);
-    if (!isfinite(v)) continue;
+    if (!isfinite(v) || !has_value(l, k)) continue;
     double at = width > 0 ? (v - s->min) / width * bins : 0;
     counts[at >= bins ? bins - 1 : (u32)at]++;
   }
@@ -90,7 +99,7 @@ u32 hlo_literal_specials(const hlo_literal *l) {
   if (!l->data || !hlo_shape_is_array(l->shape)) return r;
   i64 n = values_of(l);
   hlo_dtype part = hlo_dtype_real_part(l->shape->dtype);
-  switch (part) {
+  switch (l->dynamic_sizes ? HLO_DT_INVALID : part) {
   case HLO_F64: return specials64(l->data, n);
   case HLO_F32: return specials32(l->data, n);
   case HLO_BF16: return specials_bf16(l->data, n);
@@ -98,23 +107,26 @@ u32 hlo_literal_specials(const hlo_literal *l) {
   default: break;
   }
   for (i64 k = 0; hlo_dtype_is_float(part) && k < n && !hs_stops(k); k++)
-    r |= special_of(value_at(l, k));
+    if (has_value(l, k)) r |= special_of(value_at(l, k));
   return r;
 }
 
-i64 hlo_literal_find_special(const hlo_literal *l, u32 kind) {
+u32 hlo_literal_special_at(const hlo_literal *l, i64 at) {
   bool complex = hlo_dtype_is_complex(l->shape->dtype);
-  for (i64 k = 0, n = values_of(l); k < n && !hs_stops(k); k++)
-    if (special_of(value_at(l, k)) & kind) return complex ? k / 2 : k;
+  i64 k = complex ? 2 * at : at;
+  if (!hlo_dtype_is_float(hlo_dtype_real_part(l->shape->dtype)) || !has_value(l, k)) return 0;
+  return special_of(value_at(l, k)) | (complex ? special_of(value_at(l, k + 1)) : 0);
+}
+
+i64 hlo_literal_find_special(const hlo_literal *l, u32 kind) {
+  for (i64 at = 0; at < l->shape->elements && !hs_stops(at); at++)
+    if (hlo_literal_special_at(l, at) & kind) return at;
   return -1;
 }
 
 i64 hlo_literal_count_special(const hlo_literal *l, u32 kind) {
-  bool complex = hlo_dtype_is_complex(l->shape->dtype);
   i64 found = 0;
-  for (i64 k = 0; k < l->shape->elements && !hs_stops(k); k++)
-    found += ((special_of(value_at(l, complex ? 2 * k : k)) |
-               (complex ? special_of(value_at(l, 2 * k + 1)) : 0)) &
-              kind) != 0;
+  for (i64 at = 0; at < l->shape->elements && !hs_stops(at); at++)
+    found += (hlo_literal_special_at(l, at) & kind) != 0;
   return found;
 }

@@ -11,12 +11,15 @@ typedef struct hlo_stats {
   i64 values, nan, inf, zero, negative;
   double min, max, mean, std;
 } hlo_stats;
-// Of an array with a value; `values` counts elements, of complex arrays both parts.
+// Of an array with a value; `values` counts elements within its dynamic sizes, of complex arrays
+// both parts.
 hlo_stats hlo_literal_stats(const hlo_literal *array);
 
 enum { HLO_HAS_NAN = 1, HLO_HAS_INF = 2 };
 // Which of the two occur anywhere in a value, tuples recursively.
 u32 hlo_literal_specials(const hlo_literal *);
+// Which of them the element at a row-major index is; 0 where it has no value. Arrays only.
+u32 hlo_literal_special_at(const hlo_literal *array, i64 at);
 // Index of the first element that is NaN or infinite (`kind`); -1 when there is none. Arrays only.
 i64 hlo_literal_find_special(const hlo_literal *array, u32 kind);
 // How many elements are of a kind; a complex one counts once. Arrays only.

@@ -49,8 +49,9 @@ hs_status cmd_inputs(repl_cmd *c) {
   if (save) repl_json_str(c->doc, "saved", save);
   if (!c->doc) repl_say(c->out, "%s\n", c->mod->inputs_from);
   for (u32 k = 0; k < c->mod->ninputs; k++) {
-    if (!c->doc) repl_say_literal(c->out, c->m->entry->params[k]->name, c->mod->inputs[k], 4);
-    repl_json_literal(list, NULL, c->mod->inputs[k], 4);
+    if (!c->doc)
+      repl_say_literal(c->out, c->s->ctx, c->m->entry->params[k]->name, c->mod->inputs[k], 4);
+    repl_json_literal(list, c->s->ctx, NULL, c->mod->inputs[k], 4);
     HS_TRY(hs_poll());
   }
   return HS_GOOD;

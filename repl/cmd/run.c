@@ -229,9 +229,9 @@ hs_status cmd_run(repl_cmd *c) {
       repl_json_str(c->doc, "backend", x->be->name);
       repl_json_str(c->doc, "inputs", c->mod->inputs_from);
       repl_json_num(c->doc, "first_run_ms", r.timing.first_ms);
-      repl_json_literal(c->doc, "result", r.outputs, limit);
+      repl_json_literal(c->doc, c->s->ctx, "result", r.outputs, limit);
       if (w.capture) repl_json_int(c->doc, "captured", (i64)captured);
-      if (!c->doc) repl_say_literal(c->out, "result", r.outputs, limit);
+      if (!c->doc) repl_say_literal(c->out, c->s->ctx, "result", r.outputs, limit);
       if (!c->doc && w.capture)
         repl_say(c->out, "%zu value%s captured; values lists them\n", captured,
                  captured == 1 ? "" : "s");

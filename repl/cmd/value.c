@@ -213,8 +213,8 @@ static hs_status show(repl_cmd *c, const char *title, const hlo_literal *l, cons
   repl_json_str(c->doc, "name", title);
   if (*place) repl_json_str(c->doc, "place", place);
   if (!hlo_shape_is_array(l->shape)) {
-    repl_json_literal(c->doc, "value", l, limit);
-    if (!c->doc) repl_say_literal(c->out, title, l, 16);
+    repl_json_literal(c->doc, c->s->ctx, "value", l, limit);
+    if (!c->doc) repl_say_literal(c->out, c->s->ctx, title, l, 16);
     return HS_GOOD;
   }
   hs_buf shape = {0};
@@ -226,7 +226,7 @@ static hs_status show(repl_cmd *c, const char *title, const hlo_literal *l, cons
   hlo_stats s = hlo_literal_stats(l);
   HS_TRY(hs_poll());
   if (!figures) {
-    repl_json_literal(c->doc, "value", l, limit);
+    repl_json_literal(c->doc, c->s->ctx, "value", l, limit);
     if (!c->doc && l->shape->elements <= limit) print_rows(c->out, l);
     else if (!c->doc)
       repl_say(c->out, "  too many to show (--limit=%lld, or a smaller part)\n",
@@ -250,6 +250,12 @@ hs_status repl_print_value(repl_cmd *c) {
   const char *place;
   HS_TRY(value_of(c, i, &l, &place));
   hs_status s = pick_leaf(name, rest, &l, &rest);
+  if (hs_ok(s) && l->dynamic_sizes) {  // what lies beyond is no value
+    hlo_literal *used = NULL;
+    s = hlo_literal_in_use(c->s->ctx, l, &used);
+    hlo_literal_unref(l);
+    l = used;
+  }
   if (hs_ok(s) && *rest == '[') {
     size_t n = strlen(rest);
     hlo_literal *part = NULL;

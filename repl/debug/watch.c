@@ -138,31 +138,20 @@ static bool forwards_value(const hlo_instr *i) {
   }
 }
 
-static u32 special_at(const hlo_literal *l, i64 k) {
-  hlo_dtype t = l->shape->dtype, part = hlo_dtype_real_part(t);
-  const char *p = (const char *)l->data + (size_t)k * hlo_dtype_storage(t);
-  u32 r = 0;
-  for (size_t off = 0; off < hlo_dtype_storage(t) && (hlo_dtype_is_float(part));
-       off += hlo_dtype_storage(part)) {
-    double v = hlo_elem_to_f64(part, p + off);
-    r |= isnan(v) ? HLO_HAS_NAN : isinf(v) ? HLO_HAS_INF : 0;
-  }
-  return r;
-}
-
 // For an elementwise instruction whose operands contain the kind: an element of the result that has
 // it while no operand does in that position; -1 for none.
 static i64 made_element(const watch *w, const hlo_observation *o, u32 kind) {
   const hlo_instr *i = o->instr;
   if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || !hlo_shape_is_array(i->shape)) return -1;
   for (i64 k = 0; k < o->value->shape->elements && !hs_stops(k); k++) {
-    if (!(special_at(o->value, k) & kind)) continue;
+    if (!(hlo_literal_special_at(o->value, k) & kind)) continue;
     bool inherited = false;
     for (u32 j = 0; j < i->noperands && !inherited; j++) {
       const hlo_literal *v = w->latest[hlo_operand(i, j)->id];
       if (v && hlo_shape_is_array(v->shape))
         inherited =
-            (special_at(v, v->shape->elements == o->value->shape->elements ? k : 0) & kind) != 0;
+            (hlo_literal_special_at(v, v->shape->elements == o->value->shape->elements ? k : 0) &
+             kind) != 0;
     }
     if (!inherited) return k;
   }
@@ -278,9 +267,10 @@ static hs_status report(watch *w) {
   repl_json_str(j, "index", hs_buf_cstr(&index));
   repl_json_int(j, "count", hlo_literal_count_special(leaf, w->kind));
   repl_json_str(j, "place", w->place);
+  i64 sizes[HLO_MAX_RANK];
   s = hs_with_note(s, "in %s%s%s; %lld of %lld elements", i->parent->name, *w->place ? ", " : "",
                    w->place, (long long)hlo_literal_count_special(leaf, w->kind),
-                   (long long)leaf->shape->elements);
+                   (long long)hlo_literal_sizes(leaf, sizes));
   repl_json *list = repl_json_array(j, "operands");
   for (u32 k = 0; k < i->noperands; k++) {
     const hlo_literal *v = w->operands ? w->operands[k] : NULL;

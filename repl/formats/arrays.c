@@ -97,9 +97,7 @@ bool arrays_find(const arrays *a, const char *name, u32 *k) {
 
 // ---- from raw bytes to a literal ----------------------------------------------------------------
 static hs_status check_shape(const char *what, const array_raw *r, const hlo_shape *want) {
-  bool same = r->rank == want->rank;
-  for (u32 d = 0; same && d < r->rank; d++) same = r->dims[d] == want->dims[d];
-  if (same) return HS_GOOD;
+  if (hlo_shape_takes_sizes(want, r->rank, r->dims)) return HS_GOOD;
   hs_buf have = {0}, need = {0};
   for (u32 d = 0; d < r->rank; d++)
     hs_buf_printf(&have, d ? ",%lld" : "%lld", (long long)r->dims[d]);
@@ -189,37 +187,50 @@ static void cast(hlo_dtype from, const u8 *a, hlo_dtype to, void *b) {
   }
 }
 
-static hs_status copy_out(const array_raw *r, hlo_dtype t, const array_options *o, hlo_literal *l) {
-  const hlo_shape *s = l->shape;
-  size_t w = hlo_dtype_storage(s->dtype);
-  bool plain = t == s->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
+// All elements, n of them, to `out` as values of a type.
+static hs_status copy_out(const array_raw *r, hlo_dtype t, const array_options *o, i64 n,
+                          hlo_dtype to, char *out) {
+  size_t w = hlo_dtype_storage(to);
+  bool plain = t == to && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
                hlo_dtype_bits(t) >= 8;
   i64 from[HLO_MAX_RANK], index[HLO_MAX_RANK] = {0}, step = 1, at = 0;
   // strides of Fortran order
-  for (u32 d = 0; d < s->rank; d++) from[d] = step, step *= s->dims[d];
-  for (i64 k = 0; k < s->elements;) {
-    i64 end = HS_MIN(k + STEP, s->elements);
-    if (o->progress) o->progress(o->progress_arg, (double)k, (double)s->elements);
+  for (u32 d = 0; d < r->rank; d++) from[d] = step, step *= r->dims[d];
+  for (i64 k = 0; k < n;) {
+    i64 end = HS_MIN(k + STEP, n);
+    if (o->progress) o->progress(o->progress_arg, (double)k, (double)n);
     if (plain) {
-      memcpy((char *)l->data + (size_t)k * w, r->data + (size_t)k * w, (size_t)(end - k) * w);
+      memcpy(out + (size_t)k * w, r->data + (size_t)k * w, (size_t)(end - k) * w);
       k = end;
     }
     for (; k < end; k++) {
       u8 e[16];
       fetch(r, t, r->fortran ? at : k, e);
-      if (t == s->dtype) memcpy((char *)l->data + (size_t)k * w, e, w);
-      else cast(t, e, s->dtype, (char *)l->data + (size_t)k * w);
-      for (u32 d = s->rank; r->fortran && d-- > 0;) {
+      if (t == to) memcpy(out + (size_t)k * w, e, w);
+      else cast(t, e, to, out + (size_t)k * w);
+      for (u32 d = r->rank; r->fortran && d-- > 0;) {
         at += from[d];
-        if (++index[d] < s->dims[d]) break;
-        at -= from[d] * s->dims[d];
+        if (++index[d] < r->dims[d]) break;
+        at -= from[d] * r->dims[d];
         index[d] = 0;
       }
     }
     HS_TRY(hs_poll());
   }
-  if (o->progress) o->progress(o->progress_arg, (double)s->elements, (double)s->elements);
+  if (o->progress) o->progress(o->progress_arg, (double)n, (double)n);
   return HS_GOOD;
+}
+
+// Fewer elements than dynamic dimensions have room for.
+static hs_status to_part(const array_raw *r, const hlo_shape *want, hlo_dtype t,
+                         const array_options *o, i64 n, hlo_literal **out) {
+  size_t bytes = (size_t)n * hlo_dtype_storage(want->dtype);
+  char *packed = hs_try_alloc(bytes + 1);
+  if (!packed) return hs_fail(HS_E_NO_MEMORY, "no memory for %zu bytes", bytes);
+  hs_status s = copy_out(r, t, o, n, want->dtype, packed);
+  if (hs_ok(s)) s = hlo_literal_of_sizes(want, r->dims, packed, out);
+  hs_free(packed);
+  return s;
 }
 
 static hs_status to_literal(const char *what, const array_raw *r, const hlo_shape *want,
@@ -227,7 +238,9 @@ static hs_status to_literal(const char *what, const array_raw *r, const hlo_shap
   HS_TRY(check_shape(what, r, want));
   hlo_dtype t = HLO_DT_INVALID;
   HS_TRY(decide_type(what, r, want, o, &t));
-  i64 need = want->elements;
+  i64 n = 1;
+  for (u32 d = 0; d < r->rank; d++) n *= r->dims[d];  // within the bounds of want
+  i64 need = n;
   bool fits = r->bits ? hs_mul_ok(need, r->bits, &need) && hs_add_ok(need, 7, &need)
                       : hs_mul_ok(need, (i64)r->item, &need);
   if (r->bits) need /= 8;
@@ -235,6 +248,8 @@ static hs_status to_literal(const char *what, const array_raw *r, const hlo_shap
     return hs_fail(HS_E_INPUT, "%s: %zu bytes of elements, %lld expected", what, r->bytes,
                    (long long)need);
   size_t align = HS_MIN(hlo_dtype_storage(t), (size_t)8);
+  if (want->dynamic && memcmp(r->dims, want->dims, want->rank * sizeof(i64)) != 0)
+    return to_part(r, want, t, &o, n, out);
   if (t == want->dtype && !r->bits && !r->big_endian && !r->fortran && t != HLO_PRED &&
       hlo_dtype_bits(t) >= 8 && r->bytes >= MAP_LEAST && (uintptr_t)r->data % align == 0) {
     *out = hlo_literal_wrap(want, (void *)(uintptr_t)r->data, r->bytes, unmap_literal,
@@ -243,7 +258,7 @@ static hs_status to_literal(const char *what, const array_raw *r, const hlo_shap
   }
   hlo_literal *l;
   HS_TRY(hlo_literal_new(want, &l));
-  hs_status s = copy_out(r, t, &o, l);
+  hs_status s = copy_out(r, t, &o, n, want->dtype, l->data);
   if (!hs_ok(s)) {
     hlo_literal_unref(l);
     return s;

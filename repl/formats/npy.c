@@ -33,9 +33,10 @@ hs_status npy_put(hs_buf *b, const char *what, const hlo_literal *v) {
   descr(v->shape->dtype, type);
   hs_buf head = {0};
   hs_buf_printf(&head, "{'descr': '%s', 'fortran_order': False, 'shape': (", type);
+  i64 sizes[HLO_MAX_RANK];
+  hlo_literal_sizes(v, sizes);
   for (u32 k = 0; k < v->shape->rank; k++)
-    hs_buf_printf(&head, "%lld,%s", (long long)v->shape->dims[k],
-                  k + 1 < v->shape->rank ? " " : "");
+    hs_buf_printf(&head, "%lld,%s", (long long)sizes[k], k + 1 < v->shape->rank ? " " : "");
   hs_buf_puts(&head, "), }");
   while ((10 + head.n + 1) % 64) hs_buf_putc(&head, ' ');
   hs_buf_putc(&head, '\n');
@@ -43,7 +44,7 @@ hs_status npy_put(hs_buf *b, const char *what, const hlo_literal *v) {
   hs_buf_putc(b, (char)(head.n & 0xFF));
   hs_buf_putc(b, (char)(head.n >> 8 & 0xFF));
   hs_buf_put(b, head.p, head.n);
-  if (v->bytes) hs_buf_put(b, v->data, v->bytes);
+  hlo_literal_put(b, v);
   hs_buf_free(&head);
   return HS_GOOD;
 }

@@ -143,10 +143,11 @@ hs_status safetensors_put(hs_buf *b, u32 n, const array_item *items) {
     repl_json *j = repl_json_object(head, items[k].name), *dims;
     repl_json_str(j, "dtype", t->tensors);
     dims = repl_json_array(j, "shape");
-    for (u32 d = 0; d < shape->rank; d++) repl_json_int(dims, NULL, shape->dims[d]);
+    i64 sizes[HLO_MAX_RANK], count = hlo_literal_sizes(items[k].value, sizes);
+    for (u32 d = 0; d < shape->rank; d++) repl_json_int(dims, NULL, sizes[d]);
     repl_json *place = repl_json_array(j, "data_offsets");
     repl_json_int(place, NULL, (i64)at);
-    at += items[k].value->bytes;
+    at += (size_t)count * hlo_dtype_storage(shape->dtype);
     repl_json_int(place, NULL, (i64)at);
   }
   hs_buf text = {0};
@@ -156,8 +157,7 @@ hs_status safetensors_put(hs_buf *b, u32 n, const array_item *items) {
     u64 size = text.n;
     hs_buf_put(b, (const char *)&size, 8);
     hs_buf_put(b, text.p, text.n);
-    for (u32 k = 0; k < n; k++)
-      if (items[k].value->bytes) hs_buf_put(b, items[k].value->data, items[k].value->bytes);
+    for (u32 k = 0; k < n; k++) hlo_literal_put(b, items[k].value);
   }
   hs_buf_free(&text);
   repl_json_free(head);

@@ -219,36 +219,57 @@ static void say_summary(repl_out *o, const hlo_literal *v) {
   repl_say(o, "\n");
 }
 
-void repl_say_literal(repl_out *o, const char *name, const hlo_literal *v, i64 limit) {
-  if (hlo_shape_is_tuple(v->shape)) {
-    for (u32 k = 0; k < v->nchildren; k++) {
-      char *child = hs_format("%s{%u}", name, k);
-      repl_say_literal(o, child, v->children[k], limit);
-      hs_free(child);
-    }
-    if (!v->nchildren) repl_say(o, "%s = ()\n", name);
-    return;
-  }
+// What of an array has a value. Without memory for it the array as it is.
+static hlo_literal *in_use(hlo_ctx *ctx, const hlo_literal *v) {
+  hlo_literal *used = NULL;
+  hs_status_drop(hlo_literal_in_use(ctx, v, &used));
+  return used ? used : hlo_literal_ref(v);
+}
+
+static void say_array(repl_out *o, hlo_ctx *ctx, const char *name, const hlo_literal *v,
+                      i64 limit) {
+  hlo_literal *used = in_use(ctx, v);
   hs_buf b = {0};
   hlo_shape_print(&b, v->shape, false);
+  for (u32 d = 0; v->dynamic_sizes && d < used->shape->rank; d++)
+    hs_buf_printf(&b, "%s%lld%s", d ? "," : "(", (long long)used->shape->dims[d],
+                  d + 1 == used->shape->rank ? ")" : "");
   repl_say(o, "%s = %s ", name, hs_buf_cstr(&b));
   b.n = 0;
-  i64 n = v->shape->elements;
-  if (!hlo_shape_is_array(v->shape)) {
-    repl_say(o, "\n");
-  } else if (n <= limit) {
-    hlo_print_literal(&b, v);
+  if (used->shape->elements <= limit) {
+    hlo_print_literal(&b, used);
     repl_say(o, "%s\n", hs_buf_cstr(&b));
   } else {
     repl_say(o, "{");
-    for (i64 k = 0; k < limit; k++) repl_say(o, "%g, ", hlo_literal_f64(v, k));
+    for (i64 k = 0; k < limit; k++) repl_say(o, "%g, ", hlo_literal_f64(used, k));
     repl_say(o, "...}\n");
-    if (!hlo_dtype_is_complex(v->shape->dtype)) say_summary(o, v);
+    if (!hlo_dtype_is_complex(v->shape->dtype)) say_summary(o, used);
   }
   hs_buf_free(&b);
+  hlo_literal_unref(used);
 }
 
-void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *v, i64 limit) {
+void repl_say_literal(repl_out *o, hlo_ctx *ctx, const char *name, const hlo_literal *v,
+                      i64 limit) {
+  if (hlo_shape_is_tuple(v->shape)) {
+    for (u32 k = 0; k < v->nchildren; k++) {
+      char *child = hs_format("%s{%u}", name, k);
+      repl_say_literal(o, ctx, child, v->children[k], limit);
+      hs_free(child);
+    }
+    if (!v->nchildren) repl_say(o, "%s = ()\n", name);
+  } else if (hlo_shape_is_array(v->shape)) {
+    say_array(o, ctx, name, v, limit);
+  } else {
+    hs_buf b = {0};
+    hlo_shape_print(&b, v->shape, false);
+    repl_say(o, "%s = %s \n", name, hs_buf_cstr(&b));
+    hs_buf_free(&b);
+  }
+}
+
+void repl_json_literal(repl_json *parent, hlo_ctx *ctx, const char *key, const hlo_literal *v,
+                       i64 limit) {
   if (!parent) return;
   repl_json *j = repl_json_object(parent, key);
   hs_buf b = {0};
@@ -257,12 +278,18 @@ void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *v,
   hs_buf_free(&b);
   if (hlo_shape_is_tuple(v->shape)) {
     repl_json *list = repl_json_array(j, "elements");
-    for (u32 k = 0; k < v->nchildren; k++) repl_json_literal(list, NULL, v->children[k], limit);
+    for (u32 k = 0; k < v->nchildren; k++)
+      repl_json_literal(list, ctx, NULL, v->children[k], limit);
     return;
   }
   if (!hlo_shape_is_array(v->shape)) return;
+  hlo_literal *used = in_use(ctx, v);
+  repl_json *sizes = v->dynamic_sizes ? repl_json_array(j, "sizes") : NULL;
+  for (u32 d = 0; sizes && d < used->shape->rank; d++)
+    repl_json_int(sizes, NULL, used->shape->dims[d]);
   repl_json *list = repl_json_array(j, "values");
-  i64 n = HS_MIN(v->shape->elements, limit);
-  for (i64 k = 0; k < n; k++) repl_json_num(list, NULL, hlo_literal_f64(v, k));
-  if (n < v->shape->elements) repl_json_bool(j, "cut", true);
+  i64 n = HS_MIN(used->shape->elements, limit);
+  for (i64 k = 0; k < n; k++) repl_json_num(list, NULL, hlo_literal_f64(used, k));
+  if (n < used->shape->elements) repl_json_bool(j, "cut", true);
+  hlo_literal_unref(used);
 }

@@ -28,9 +28,11 @@ const char *repl_falls_back_to(const backend *);
 // strings are borrowed from the session.
 backend_options repl_backend_options(const repl_session *);
 // A value as text and as JSON. Text: "f32[2,3] {...}" with at most `limit` elements, and a summary
-// (min, max, mean, NaN count) when cut.
-void repl_say_literal(repl_out *, const char *name, const hlo_literal *, i64 limit);
-void repl_json_literal(repl_json *parent, const char *key, const hlo_literal *, i64 limit);
+// (min, max, mean, NaN count) when cut; "f32[<=2,3](1,3) {...}" with the sizes in use of an array
+// with dynamic dimensions, and the elements within.
+void repl_say_literal(repl_out *, hlo_ctx *, const char *name, const hlo_literal *, i64 limit);
+void repl_json_literal(repl_json *parent, hlo_ctx *, const char *key, const hlo_literal *,
+                       i64 limit);
 
 // E_LIMIT when running the module needs more than `set memory_limit`, or without one more than the
 // system has to give, with the figures. extra: bytes on top (captures); below 0, what of it is held

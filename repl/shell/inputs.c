@@ -67,15 +67,51 @@ static hs_status skip_shape(hlo_ctx *ctx, const hlo_shape *want, const char **te
   end++;
   const char *layout = strchr(end, ' ');
   if (*end == '{' && layout) end = layout;
+  if (*end == '(' && strchr(end, ')')) end = strchr(end, ')') + 1;  // the sizes, as printed
   while (*end == ' ') end++;
   *text = end;
   return HS_GOOD;
+}
+
+// The sizes of nested lists: at each depth the entries of the first list there.
+static void list_sizes(const char *p, u32 rank, i64 *sizes) {
+  u32 depth = 0, counted = rank;  // depths from which on the first list has ended
+  for (u32 d = 0; d < rank; d++) sizes[d] = 0;
+  for (size_t n = 1; *p; p += n, n = 1) {
+    if (*p == '{') {
+      if (depth && depth - 1 < counted) sizes[depth - 1]++;
+      depth++;
+    } else if (*p == '}') {
+      if (!depth) return;
+      depth--;
+      counted = HS_MIN(counted, depth);
+    } else if (*p != ',' && !isspace((unsigned char)*p)) {
+      if (depth == rank && depth - 1 < counted) sizes[depth - 1]++;
+      n = strcspn(p, *p == '(' ? ")" : ",{} ");  // complex numbers hold a comma
+      n += p[n] == ')';
+    }
+  }
+}
+
+// Of an array with dynamic dimensions: as many elements as the text lists.
+static hs_status parse_part(hlo_ctx *ctx, const hlo_shape *s, const char *text, hlo_literal **out) {
+  i64 sizes[HLO_MAX_RANK];
+  list_sizes(text, s->rank, sizes);
+  if (!hlo_shape_takes_sizes(s, s->rank, sizes))
+    return hlo_parse_literal(ctx, s, text, strlen(text), out);  // and its error
+  hlo_literal *part;
+  HS_TRY(hlo_parse_literal(ctx, hlo_shape_array(ctx, s->dtype, s->rank, sizes), text, strlen(text),
+                           &part));
+  hs_status st = hlo_literal_of_sizes(s, sizes, part->data, out);
+  hlo_literal_unref(part);
+  return st;
 }
 
 hs_status repl_parse_value(hlo_ctx *ctx, const hlo_shape *s, const char *text, hlo_literal **out) {
   *out = NULL;
   HS_TRY(skip_shape(ctx, s, &text));
   if (hlo_shape_is_array(s) && s->rank && *text != '{') return splat(ctx, s, text, out);
+  if (s->dynamic && s->rank && !strstr(text, "...")) return parse_part(ctx, s, text, out);
   size_t n = strlen(text);
   // {3} for a scalar
   if (hlo_shape_is_array(s) && !s->rank && *text == '{' && n > 1 && text[n - 1] == '}')

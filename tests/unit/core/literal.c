@@ -10,6 +10,7 @@
 #include "core/types/ctx.h"
 #include "core/types/float.h"
 #include "core/types/literal.h"
+#include "core/types/stats.h"
 
 static const float values[12] = {1.0f,   -1.0f,  0.3f, 1.5f,  -2.75f, 3.3f,
                                  100.0f, 447.9f, 1e9f, 1e-3f, 0.0f,   -0.0f};
@@ -153,6 +154,52 @@ static void literals_are_counted(void **state) {
   hlo_ctx_free(ctx);
 }
 
+// f32[<=3,2,<=4] with sizes (2,2,3): element k of the packed ones is k; beyond them lies NaN.
+static void sizes_bound_what_has_a_value(void **state) {
+  (void)state;
+  hlo_ctx *ctx = hlo_ctx_new();
+  const i64 dims[3] = {3, 2, 4}, sizes[3] = {2, 2, 3}, wide[3] = {2, 1, 3}, large[3] = {2, 2, 5};
+  const bool dynamic[3] = {true, false, true};
+  const hlo_shape *shape = hlo_shape_dynamic(ctx, HLO_F32, 3, dims, dynamic, NULL);
+  assert_true(hlo_shape_takes_sizes(shape, 3, sizes) && hlo_shape_takes_sizes(shape, 3, dims));
+  assert_false(hlo_shape_takes_sizes(shape, 3, wide) || hlo_shape_takes_sizes(shape, 3, large) ||
+               hlo_shape_takes_sizes(shape, 2, sizes));
+  float packed[12];
+  for (int k = 0; k < 12; k++) packed[k] = (float)k;
+  hlo_literal *l, *used, *all;
+  assert_true(hs_ok(hlo_literal_of_sizes(shape, sizes, packed, &l)));
+  i64 strides[3], have[3];
+  hlo_row_major_strides(3, dims, strides);
+  for (i64 k = 0; k < 24; k++)
+    if (!hlo_literal_has_at(l, strides, k)) hlo_literal_set_f64(l, k, NAN);
+  assert_int_equal(hlo_literal_sizes(l, have), 12);
+  assert_memory_equal(have, sizes, sizeof sizes);
+  assert_true(hlo_literal_f64(l, 1 * 8 + 1 * 4 + 2) == 11);
+  hlo_stats st = hlo_literal_stats(l);
+  assert_int_equal(st.values, 12);
+  assert_true(st.nan == 0 && st.max == 11 && st.mean == 5.5);
+  assert_int_equal(hlo_literal_specials(l), 0);
+  assert_int_equal(hlo_literal_find_special(l, HLO_HAS_NAN), -1);
+  i64 counts[2];
+  hlo_literal_histogram(l, &st, 2, counts);
+  assert_true(counts[0] == 6 && counts[1] == 6);
+  assert_true(hs_ok(hlo_literal_in_use(ctx, l, &used)));
+  assert_ptr_equal(used->shape->logical, hlo_shape_array(ctx, HLO_F32, 3, sizes)->logical);
+  assert_memory_equal(used->data, packed, sizeof packed);
+  hs_buf b = {0};
+  hlo_literal_put(&b, l);
+  assert_int_equal(b.n, sizeof packed);
+  assert_memory_equal(b.p, packed, sizeof packed);
+  hs_buf_free(&b);
+  l->dynamic_sizes[0] = 0;
+  assert_true(hs_ok(hlo_literal_in_use(ctx, l, &all)));
+  assert_int_equal(all->bytes, 0);
+  hlo_literal_unref(all);
+  hlo_literal_unref(used);
+  hlo_literal_unref(l);
+  hlo_ctx_free(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(narrow_floats_round_as_ml_dtypes),
@@ -161,6 +208,7 @@ int main(void) {
       cmocka_unit_test(halves_round_to_even),
       cmocka_unit_test(integers_clamp_and_wrap),
       cmocka_unit_test(literals_are_counted),
+      cmocka_unit_test(sizes_bound_what_has_a_value),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
