@@ -84,6 +84,9 @@ static hs_status load_bytes(hlo_ctx *ctx, const char *path, const char *p, size_
     return hlo_mlir_read(ctx, artifact.p, artifact.n, &inner, out);
   }
   if (hlo_is_mlir(p, n)) return hlo_mlir_read(ctx, p, n, o, out);
+  if (o->sizes)
+    return hs_with_note(hs_fail(HS_E_USAGE, "%s: sizes are given to StableHLO", path),
+                        "resize PARAM.DIM=N gives a parameter of HLO another size");
   HS_TRY(check_foreign(path, p, n));
   if (hlo_is_proto(p, n)) return hlo_proto_read(ctx, p, n, path, out);
   if (hlo_is_proto_text(p, n)) return hlo_proto_read_text(ctx, p, n, path, out);

@@ -12,8 +12,7 @@
 // size of the file. Positions of errors are bytes.
 //
 //   bytecode.c       sections and tables
-//   bytecode_names.c the numbers of bytecode.def
-//   bytecode_type.c  types to text, and to shapes
+//   bytecode_type.c  the numbers of bytecode.def; types to text, and to shapes
 //   bytecode_attr.c  attributes to text
 //   bytecode_ir.c    operations to the tree
 #ifndef HLO_MLIR_BYTECODE_H
@@ -76,7 +75,7 @@ bool bc_string(mlir_bc *, bc_at *, hs_str *out);
 bool bc_section(mlir_bc *, bc_at *, u8 *id, bc_at *out);
 enum { BC_SECTION_IR = 4 };
 
-// ---- bytecode_names.c ---------------------------------------------------------------------------
+// ---- bytecode_type.c ----------------------------------------------------------------------------
 typedef enum bc_kind {
   BC_WORD,
   BC_INTEGER,
@@ -104,8 +103,6 @@ const bc_type_row *bc_type_named(hs_str dialect, hs_str text);
 // "comparison_direction" and "EQ" to both numbers; false.
 const char *bc_enum_text(u32 number, u64 value);
 bool bc_enum_named(hs_str mnemonic, hs_str text, u32 *number, u32 *value);
-
-// ---- bytecode_type.c ----------------------------------------------------------------------------
 bool bc_type(mlir_bc *, u32 index, mlir_typed *out);
 // The results of a function type, appended.
 bool bc_function_results(mlir_bc *, u32 type, mlir_types *results);

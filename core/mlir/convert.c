@@ -253,7 +253,7 @@ hlo_computation *mlir_build_func(mlir_reader *R, mlir_func *fn) {
   R->constants = (mlir_names){0};
   hs_free(name);
   R->op = fn->op;
-  bool ok = mlir_simplify(R, r);
+  bool ok = (fn != entry_of(R) || mlir_state_sizes(R, fn)) && mlir_simplify(R, r);
   for (u32 k = 0; ok && k < r->nargs; k++) {
     if (!r->args[k].shape)
       ok = mlir_fail(R, HS_E_NO_HLO, "%.*s has no form in HLO", (int)HS_MIN(r->args[k].type.n, 80u),
@@ -266,7 +266,7 @@ hlo_computation *mlir_build_func(mlir_reader *R, mlir_func *fn) {
   if (ok && (!ret || ret->nops != fn->nresults))
     ok = mlir_fail(R, HS_E_SYNTAX, "the function returns other values than its type says");
   for (u32 k = 0; ok && k < ret->nops; k++)
-    if (ret->ops[k]->shape != fn->result_shapes[k])
+    if (!mlir_is_of_type(mlir_real(ret->ops[k])->shape, fn->result_shapes[k]))
       ok = mlir_fail(R, HS_E_SHAPE, "result %u is not of the function's type", k);
   ok = ok && set_root(R, ret, fn == entry_of(R) ? fn : NULL, NULL, 0, NULL);
   mlir_names_free(&R->constants);

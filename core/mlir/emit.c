@@ -21,6 +21,7 @@ bool mlir_fail(mlir_reader *R, hs_code code, const char *fmt, ...) {
 void mlir_bind(mlir_reader *R, mlir_value *v, hlo_instr *i) {
   hs_vec_push(&R->bound, ((mlir_binding){v, v->now}));
   v->now = i;
+  mlir_take_shape(v, i->shape);
 }
 
 // A literal of several equal elements is a broadcast of one.
@@ -124,26 +125,22 @@ static hs_str name_of(mlir_reader *R, hlo_opcode op) {
   return mlir_plain_name(R, s, hs_str_of(hlo_op_text(op)));
 }
 
-// A written size '?' is the one that is inferred, where there is a rule to infer it.
-static const hlo_shape *refined(mlir_reader *R, hlo_opcode op, const hlo_shape *stated,
-                                const hlo_shape *first) {
-  bool open = false;
-  for (u32 k = 0; stated && hlo_shape_is_array(stated) && k < stated->rank; k++)
-    open |= stated->dims[k] == HLO_UNBOUNDED;
-  if (!open) return stated;
-  if (op == HLO_CONVERT) return hlo_shape_with_dtype(R->ctx, first->logical, stated->dtype);
-  return hlo_ops[op].inferable ? NULL : stated;
+static bool is_open(const hlo_shape *s) {
+  for (u32 k = 0; s && k < hlo_shape_leaves(s); k++)
+    if (hlo_shape_is_unbounded(hlo_shape_leaf(s, k))) return true;
+  return false;
 }
 
+// A written size '?' is the one that is inferred.
 static const hlo_shape *shape_for(mlir_reader *R, hlo_opcode op, const hlo_shape *stated, u32 n,
                                   hlo_instr *const *ops, u32 nattrs, const hlo_attr *attrs) {
   const hlo_shape **in = hs_alloc(HS_MAX(n, 1u) * sizeof *in), *shape = NULL;
   for (u32 k = 0; k < n; k++) in[k] = ops[k]->shape;
-  stated = refined(R, op, stated, n ? in[0] : NULL);
   hlo_attrs *set = hs_arena_zalloc(&R->arena, sizeof *set + nattrs * sizeof *attrs);
   set->n = nattrs;
   if (nattrs) memcpy(set->v, attrs, nattrs * sizeof *attrs);
   hs_status s = hlo_infer_shape(R->ctx, op, n, in, nattrs ? set : NULL, stated, &shape);
+  if (is_open(stated)) stated = NULL;
   if (!hs_ok(s)) hlo_lex_status(RX, s, R->op ? R->op->at : NULL);
   else if (stated && stated->logical != shape->logical && !hlo_shape_is_dynamic(stated) &&
            !hlo_shape_is_dynamic(shape))

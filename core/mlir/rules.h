@@ -41,6 +41,16 @@ bool mlir_finish(mlir_reader *, mlir_op *, bool ok, u32 n, hlo_instr *const *in,
 hlo_instr *mlir_spread(mlir_reader *, hlo_instr *, const hlo_shape *like);
 // A result of the entry with its sharding <@mesh, ..>; NULL after an error.
 hlo_instr *mlir_result_sharding(mlir_reader *, hlo_instr *, mlir_span sharding);
+// known.c: integers that are known without running the program: constants, sizes, and arithmetic
+// on these; appended in row-major order, the caller frees. One; as text of an attribute, "[1, 2]".
+typedef HS_VEC(i64) mlir_numbers;
+bool mlir_known(mlir_reader *, mlir_value *, mlir_numbers *out);
+bool mlir_known_size(mlir_reader *, mlir_value *, i64 *out);
+bool mlir_known_text(mlir_reader *, mlir_value *, mlir_span *out);
+// Of a call that checks sizes: true and *done when it is known to hold; an error when not.
+bool mlir_size_assertion(mlir_reader *, const mlir_op *, bool *done);
+// A window's reduction whose window is operands, as custom call.
+bool mlir_dynamic_reduce_window(mlir_reader *, mlir_op *);
 // A call of the function of that name with the operation's operands and results; *out: the call.
 bool mlir_call(mlir_reader *, mlir_op *, hs_str name, hlo_instr **out);
 

@@ -42,6 +42,38 @@ bool mlir_rule_sort(mlir_reader *R, mlir_op *op) {
   return mlir_finish(R, op, push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs), op->nops, in, &attrs);
 }
 
+// [@f, @g]
+static bool called_by(mlir_reader *R, const mlir_op *op, hlo_comps *out) {
+  mlir_span s, *v;
+  u32 n = 0;
+  *out = (hlo_comps){0, NULL};
+  if (!mlir_get(R, &op->attrs, "called_computations", &s)) return true;
+  if (!mlir_array_of(R, s, &n, &v)) return false;
+  hlo_computation **c = HS_NEW_ARRAY(&R->m->arena, hlo_computation *, HS_MAX(n, 1u));
+  for (u32 k = 0; k < n; k++) {
+    hs_str name;
+    if (!mlir_string_of(R, v[k], &name)) return false;
+    mlir_func *f = mlir_names_find(&R->func_names, name, NULL);
+    if (!f)
+      return mlir_fail(R, HS_E_NAME, "there is no function '@%.*s'", (int)HS_MIN(name.n, 80u),
+                       name.p);
+    if (!(c[k] = mlir_build_func(R, f))) return false;
+  }
+  *out = (hlo_comps){n, c};
+  return true;
+}
+
+// The one function that a call names, as the computation of an operation without a region.
+static bool push_called(mlir_reader *R, const mlir_op *op, hlo_attr_id id, mlir_hlo_attrs *out) {
+  hlo_comps called;
+  if (!called_by(R, op, &called)) return false;
+  if (called.n != 1)
+    return mlir_fail(R, HS_E_ATTR, "%.*s names %u functions, not one", (int)HS_MIN(op->name.n, 60u),
+                     op->name.p, called.n);
+  hs_vec_push(out, ((hlo_attr){id, {.comp = called.v[0]}}));
+  return true;
+}
+
 // ---- windows ------------------------------------------------------------------------------------
 // One entry of a list per dimension, or its default.
 static i64 entry(hlo_ints v, u32 k, i64 absent) { return k < v.n ? v.v[k] : absent; }
@@ -82,8 +114,10 @@ static bool window_of(mlir_reader *R, mlir_op *op, mlir_hlo_attrs *out) {
 bool mlir_rule_reduce_window(mlir_reader *R, mlir_op *op) {
   hlo_instr **in;
   mlir_hlo_attrs attrs = {0};
-  if (!want_regions(R, op, 1) || !mlir_operands(R, op, &in)) return false;
-  bool ok = window_of(R, op, &attrs) && push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs);
+  bool called = mlir_has(R, &op->attrs, "called_computations");
+  if ((!called && !want_regions(R, op, 1)) || !mlir_operands(R, op, &in)) return false;
+  bool ok = window_of(R, op, &attrs) && (called ? push_called(R, op, HLO_ATTR_TO_APPLY, &attrs)
+                                                : push_comp(R, op, 0, HLO_ATTR_TO_APPLY, &attrs));
   return mlir_finish(R, op, ok, op->nops, in, &attrs);
 }
 
@@ -162,7 +196,7 @@ bool mlir_call(mlir_reader *R, mlir_op *op, hs_str name, hlo_instr **out) {
   if (f->op->regions[0]->nargs != op->nops || f->nresults != op->nres)
     return mlir_fail(R, HS_E_ARITY, "'@%.*s' takes %u values and gives %u",
                      (int)HS_MIN(name.n, 80u), name.p, f->op->regions[0]->nargs, f->nresults);
-  hlo_computation *c = mlir_build_func(R, f);
+  hlo_computation *c = mlir_take_arguments(R, f, op) ? mlir_build_func(R, f) : NULL;
   hlo_attr a = {HLO_ATTR_TO_APPLY, {.comp = c}};
   *out = c ? mlir_emit(R, HLO_CALL, NULL, op->nops, in, 1, &a) : NULL;
   return *out && mlir_bind_results(R, op, *out);
@@ -192,6 +226,10 @@ bool mlir_rule_while(mlir_reader *R, mlir_op *op) {
             mlir_fail(R, HS_E_ARITY, "while has %u values and %u results", op->nops, op->nres);
   ok = ok && mlir_captured(R, op->regions[0], &captured) &&
        mlir_captured(R, op->regions[1], &captured);
+  for (u32 k = 0; ok && k < op->nops; k++)
+    for (u32 j = 0; j < 2; j++)
+      if (k < op->regions[j]->nargs)
+        mlir_take_shape(&op->regions[j]->args[k], mlir_real(op->ops[k])->shape);
   ok = ok && (a[1].v.comp = mlir_build_region(R, op->regions[1], &captured, MLIR_LOOP_BODY)) &&
        (a[0].v.comp = mlir_build_region(R, op->regions[0], &captured, MLIR_TUPLED));
   for (u32 k = 0; k < op->nops && ok; k++)
@@ -405,28 +443,6 @@ static bool aliases_of(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *out) {
   return true;
 }
 
-// [@f, @g]
-static bool called_by(mlir_reader *R, const mlir_op *op, mlir_hlo_attrs *out) {
-  mlir_span s, *v;
-  u32 n = 0;
-  if (!mlir_get(R, &op->attrs, "called_computations", &s)) return true;
-  if (!mlir_array_of(R, s, &n, &v)) return false;
-  hlo_computation **c = HS_NEW_ARRAY(&R->m->arena, hlo_computation *, HS_MAX(n, 1u));
-  for (u32 k = 0; k < n; k++) {
-    hs_str name;
-    if (!mlir_string_of(R, v[k], &name)) return false;
-    mlir_func *f = mlir_names_find(&R->func_names, name, NULL);
-    if (!f)
-      return mlir_fail(R, HS_E_NAME, "there is no function '@%.*s'", (int)HS_MIN(name.n, 80u),
-                       name.p);
-    if (!(c[k] = mlir_build_func(R, f))) return false;
-  }
-  hlo_attr a = {HLO_ATTR_CALLED_COMPUTATIONS, {0}};
-  a.v.comps = (hlo_comps){n, c};
-  if (n) hs_vec_push(out, a);
-  return true;
-}
-
 // ApproxTopK on values and what goes with them (indices), each with a start value: XLA's conversion
 // sorts them all where its configuration, a dictionary, says is_fallback, and takes what comes
 // first. Without that word it is for TPUs and stays a call. False also after an error.
@@ -443,13 +459,11 @@ static bool sorts_approximately(mlir_reader *R, const mlir_op *op, hs_str target
 }
 
 static bool sort_and_take(mlir_reader *R, mlir_op *op, hlo_instr *const *in, i64 dim) {
-  mlir_hlo_attrs called = {0};
-  bool ok = called_by(R, op, &called) && called.n && called.v[0].v.comps.n == 1;
-  hlo_attr sort[2] = {mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &dim), {HLO_ATTR_TO_APPLY, {0}}};
-  if (ok) sort[1].v.comp = called.v[0].v.comps.v[0];
-  hs_vec_free(&called);
-  if (!ok) return !RX->failed && mlir_fail(R, HS_E_ATTR, "ApproxTopK names no comparison");
-  hlo_instr *sorted = mlir_emit(R, HLO_SORT, NULL, op->nres, in, 2, sort);
+  mlir_hlo_attrs sort = {0};
+  hs_vec_push(&sort, mlir_ints_attr(R, HLO_ATTR_DIMENSIONS, 1, &dim));
+  bool ok = push_called(R, op, HLO_ATTR_TO_APPLY, &sort);
+  hlo_instr *sorted = ok ? mlir_emit(R, HLO_SORT, NULL, op->nres, in, (u32)sort.n, sort.v) : NULL;
+  hs_vec_free(&sort);
   for (u32 k = 0; sorted && k < op->nres; k++) {
     const hlo_shape *to = op->res[k].shape;
     hlo_instr *all = op->nres == 1 ? sorted : mlir_gte(R, sorted, k);
@@ -476,6 +490,12 @@ bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
       !mlir_get_string(R, &op->attrs, "callee|call_target_name", &target) ||
       !mlir_get_int(R, op, "has_side_effect", &effect) || !mlir_get_int(R, op, "api_version", &api))
     return false;
+  bool done = false;
+  if (hs_str_eq(target, HS_STR("stablehlo.dynamic_reduce_window")))
+    return mlir_dynamic_reduce_window(R, op);
+  if (hs_str_eq(target, HS_STR("shape_assertion")) && !mlir_size_assertion(R, op, &done))
+    return false;
+  if (done) return true;
   // a dictionary in mhlo's name is what a typed FFI call gets
   bool typed = mlir_get(R, &op->attrs, "mhlo.backend_config", &s) && s.n && *s.p == '{';
   i64 dim = 0;
@@ -498,7 +518,9 @@ bool mlir_rule_custom_call(mlir_reader *R, mlir_op *op) {
       hs_vec_push(&attrs, ((hlo_attr){HLO_ATTR_BACKEND_CONFIG, {.p = b}}));
     }
   }
-  ok = ok && called_by(R, op, &attrs);
+  hlo_attr called = {HLO_ATTR_CALLED_COMPUTATIONS, {0}};
+  ok = ok && called_by(R, op, &called.v.comps);
+  if (called.v.comps.n) hs_vec_push(&attrs, called);
   hlo_instr *i =
       ok ? mlir_emit(R, HLO_CUSTOM_CALL, result, op->nops, in, (u32)attrs.n, attrs.v) : NULL;
   hs_vec_free(&attrs);

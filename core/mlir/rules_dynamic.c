@@ -1,100 +1,37 @@
-// rules_dynamic.c — operations whose sizes are operands. Where those are known, from constants or
-// from the type of the result, the operation is the one with attributes in their place; a reshape
-// to sizes known only when it runs is HLO's dynamic-reshape, and what else depends on such sizes
-// HLO cannot say. Besides them the old spellings einsum and torch_index_select.
+// rules_dynamic.c — operations whose sizes are operands. Where those are known (known.c), or
+// follow from the type of the result, the operation is the one with attributes in their place; a
+// reshape to sizes known only when it runs is HLO's dynamic-reshape, and what else depends on such
+// sizes HLO cannot say. Besides them the old spellings einsum and torch_index_select.
 #include "core/mlir/rules.h"
 
-// ---- integers that are known --------------------------------------------------------------------
-// What arithmetic on shapes computes: constants, sizes, and what is made of them.
-typedef HS_VEC(i64) numbers;
-
-static bool known(mlir_reader *R, mlir_value *v, numbers *out, u32 depth);
-
-static bool known_constant(mlir_reader *R, mlir_value *v, numbers *out) {
-  const hlo_literal *l = mlir_constant_of(R, v);
-  bool one = l && l->shape->logical != v->shape;
-  for (i64 k = 0; l && k < v->shape->elements; k++)
-    hs_vec_push(out, hlo_literal_i64(l, one ? 0 : k));
-  return l != NULL;
-}
-
-static bool combine(hlo_opcode op, i64 *a, i64 b) {
-  switch (op) {
-  case HLO_ADD: return !__builtin_add_overflow(*a, b, a);
-  case HLO_SUBTRACT: return !__builtin_sub_overflow(*a, b, a);
-  case HLO_MULTIPLY: return !__builtin_mul_overflow(*a, b, a);
-  case HLO_MAXIMUM: return *a = HS_MAX(*a, b), true;
-  case HLO_MINIMUM: return *a = HS_MIN(*a, b), true;
-  case HLO_DIVIDE: return b > 0 && (*a /= b, true);
-  default: return false;
-  }
-}
-
-static bool known_binary(mlir_reader *R, mlir_op *d, numbers *out, u32 depth) {
-  numbers b = {0};
-  size_t from = out->n;
-  bool ok =
-      known(R, d->ops[0], out, depth) && known(R, d->ops[1], &b, depth) && out->n - from == b.n;
-  for (size_t k = 0; ok && k < b.n; k++) ok = combine(d->row->opcode, &out->v[from + k], b.v[k]);
-  hs_vec_free(&b);
-  return ok;
-}
-
-static bool known(mlir_reader *R, mlir_value *v, numbers *out, u32 depth) {
-  v = mlir_real(v);
-  mlir_op *d = v->def;
-  enum { DEEPEST = 64, LONGEST = 4096 };
-  if (!d || depth > DEEPEST || !v->shape || v->shape->dynamic || !hlo_shape_is_array(v->shape) ||
-      !(hlo_dtype_is_integer(v->shape->dtype) || v->shape->dtype == HLO_PRED) ||
-      v->shape->elements > LONGEST)
-    return false;
-  hlo_ints dim = {0, NULL};
-  switch (d->row->opcode) {
-  case HLO_CONSTANT: return known_constant(R, v, out);
-  case HLO_CONVERT:
-  case HLO_RESHAPE: return d->nops >= 1 && known(R, d->ops[0], out, depth + 1);
-  case HLO_CONCATENATE:
-    for (u32 k = 0; k < d->nops; k++)
-      if (v->shape->rank != 1 || !known(R, d->ops[k], out, depth + 1)) return false;
-    return true;
-  case HLO_GET_DIMENSION_SIZE: {
-    const hlo_shape *s = d->nops ? mlir_real(d->ops[0])->shape : NULL;
-    if (!s || !mlir_get_ints(R, d, "dim|dimension", &dim) || dim.n != 1 || dim.v[0] < 0 ||
-        dim.v[0] >= s->rank || (s->dynamic && s->dynamic[dim.v[0]]))
-      return false;
-    hs_vec_push(out, s->dims[dim.v[0]]);
-    return true;
-  }
-  case HLO_ADD:
-  case HLO_SUBTRACT:
-  case HLO_MULTIPLY:
-  case HLO_MAXIMUM:
-  case HLO_MINIMUM:
-  case HLO_DIVIDE: return d->nops == 2 && known_binary(R, d, out, depth + 1);
-  default: return false;
-  }
-}
-
-// The value as text of an attribute, "[1, 2]".
-static bool known_text(mlir_reader *R, mlir_value *v, mlir_span *out) {
-  numbers n = {0};
+// Numbers of operands stand for {0}, {1}, ... in its message.
+bool mlir_size_assertion(mlir_reader *R, const mlir_op *op, bool *done) {
+  i64 holds, size;
+  hs_str text = {0};
+  *done = op->nops && !op->nres && mlir_known_size(R, op->ops[0], &holds);
+  if (!*done || holds) return !RX->failed;
+  if (!mlir_get_string(R, &op->attrs, "error_message", &text)) return false;
   hs_buf b = {0};
-  bool ok = known(R, v, &n, 0) && !RX->failed;
-  hs_buf_putc(&b, '[');
-  for (size_t k = 0; k < n.n; k++) hs_buf_printf(&b, k ? ", %lld" : "%lld", (long long)n.v[k]);
-  hs_buf_putc(&b, ']');
-  if (ok) *out = (mlir_span){hs_arena_strndup(&R->arena, b.p, b.n), b.n};
+  for (size_t k = 0; k < text.n; k++) {
+    u32 which = k + 2 < text.n && text.p[k] == '{' && text.p[k + 2] == '}'
+                    ? (u32)(text.p[k + 1] - '0') + 1
+                    : 0;
+    if (which && which < op->nops && mlir_known_size(R, op->ops[which], &size))
+      hs_buf_i64(&b, size), k += 2;
+    else hs_buf_putc(&b, text.p[k]);
+  }
+  mlir_fail(R, HS_E_SHAPE, "%s", hs_buf_cstr(&b));
   hs_buf_free(&b);
-  hs_vec_free(&n);
-  return ok;
+  return false;
 }
 
 // ---- the operation with attributes --------------------------------------------------------------
 static bool refuse(mlir_reader *R, const mlir_op *op) {
   return RX->failed
              ? false
-             : mlir_fail(R, HS_E_NO_HLO, "%.*s with sizes that are not known has no form in HLO",
-                         (int)HS_MIN(op->name.n, 60u), op->name.p);
+             : mlir_fail(R, HS_E_NO_HLO, "%.*s with sizes that are not known has no form in HLO%s",
+                         (int)HS_MIN(op->name.n, 60u), op->name.p,
+                         R->opt.sizes ? "" : ": load --sizes=PARAM.DIM=N,... states them");
 }
 
 // Converts it as operation `name` with its first `nops` operands; operand nops + k becomes
@@ -108,7 +45,7 @@ static bool as_static(mlir_reader *R, mlir_op *op, const char *name, u32 nops, u
   mlir_attr *v = HS_NEW_ARRAY(&R->arena, mlir_attr, op->attrs.n + nnames);
   for (u32 k = 0; k < nnames; k++) {
     v[k].name = hs_str_of(names[k]);
-    if (!known_text(R, op->ops[nops + k], &v[k].value)) return refuse(R, op);
+    if (!mlir_known_text(R, op->ops[nops + k], &v[k].value)) return refuse(R, op);
   }
   for (u32 k = 0; k < op->attrs.n; k++) v[nnames + k] = op->attrs.v[k];
   like.attrs = (mlir_attrs){op->attrs.n + nnames, v};
@@ -126,8 +63,8 @@ static bool sized_by(mlir_reader *R, mlir_op *op, u32 operand, bool *static_now)
   const hlo_shape *s = op->res[0].shape;
   *static_now = !s->dynamic;
   if (*static_now || operand >= op->nops) return true;
-  numbers n = {0};
-  if (known(R, op->ops[operand], &n, 0) && n.n == s->rank) {
+  mlir_numbers n = {0};
+  if (mlir_known(R, op->ops[operand], &n) && n.n == s->rank) {
     *static_now = true;
     for (size_t k = 0; k < n.n; k++)
       *static_now &= n.v[k] >= 0 && (s->dims[k] == HLO_UNBOUNDED || s->dims[k] >= n.v[k]);
@@ -186,6 +123,12 @@ bool mlir_rule_dynamic_pad(mlir_reader *R, mlir_op *op) {
   return as_static(R, op, "stablehlo.pad", 2, 3, names);
 }
 
+bool mlir_dynamic_reduce_window(mlir_reader *R, mlir_op *op) {
+  static const char *const names[] = {"window_dimensions", "window_strides", "base_dilations",
+                                      "window_dilations", "padding"};
+  return as_static(R, op, "stablehlo.reduce_window", 2 * op->nres, HS_COUNT(names), names);
+}
+
 bool mlir_rule_dynamic_gather(mlir_reader *R, mlir_op *op) {
   static const char *const names[] = {"slice_sizes"};
   return as_static(R, op, "stablehlo.gather", 2, 1, names);
@@ -196,27 +139,42 @@ bool mlir_rule_dynamic_conv(mlir_reader *R, mlir_op *op) {
   return as_static(R, op, "stablehlo.convolution", 2, 1, names);
 }
 
-// With starts that are not known but a size that is: dynamic-slice.
+// The sizes of a slice that begins where only the run can tell: its type's, or what is added to the
+// start to give the limit.
+static bool slice_sizes(mlir_reader *R, const mlir_op *op, mlir_numbers *out) {
+  const hlo_shape *to = op->res[0].shape;
+  for (u32 k = 0; !to->dynamic && k < to->rank; k++) hs_vec_push(out, to->dims[k]);
+  if (!to->dynamic) return true;
+  const mlir_op *sum = mlir_real(op->ops[2])->def;
+  if (!sum || sum->row->opcode != HLO_ADD || sum->nops != 2) return false;
+  bool first = mlir_real(sum->ops[0]) == mlir_real(op->ops[1]);
+  return (first || mlir_real(sum->ops[1]) == mlir_real(op->ops[1])) &&
+         mlir_known(R, sum->ops[first], out);
+}
+
+// With starts that are not known but sizes that are: dynamic-slice.
 bool mlir_rule_real_dynamic_slice(mlir_reader *R, mlir_op *op) {
   static const char *const names[] = {"start_indices", "limit_indices", "strides"};
   mlir_span s;
   hlo_instr **in;
-  const hlo_shape *to = op->res[0].shape;
-  if (op->nops == 4 && known_text(R, op->ops[1], &s) && known_text(R, op->ops[2], &s))
+  if (op->nops == 4 && mlir_known_text(R, op->ops[1], &s) && mlir_known_text(R, op->ops[2], &s))
     return as_static(R, op, "stablehlo.slice", 1, 3, names);
-  numbers strides = {0};
-  bool ones = !to->dynamic && op->nops == 4 && known(R, op->ops[3], &strides, 0);
-  for (size_t k = 0; k < strides.n; k++) ones &= strides.v[k] == 1;
-  ones = ones && strides.n == to->rank && op->ops[1]->shape->rank == 1;
+  mlir_numbers strides = {0}, sizes = {0};
+  u32 rank = op->res[0].shape->rank;
+  bool ok = op->nops == 4 && mlir_known(R, op->ops[3], &strides) && slice_sizes(R, op, &sizes) &&
+            strides.n == rank && sizes.n == rank && op->ops[1]->shape->rank == 1;
+  for (size_t k = 0; k < strides.n; k++) ok &= strides.v[k] == 1;
+  hlo_attr a = ok ? mlir_ints_attr(R, HLO_ATTR_DYNAMIC_SLICE_SIZES, rank, sizes.v) : (hlo_attr){0};
   hs_vec_free(&strides);
-  if (!ones) return refuse(R, op);
+  hs_vec_free(&sizes);
+  if (!ok) return refuse(R, op);
   if (!mlir_operands(R, op, &in)) return false;
-  hlo_instr **all = HS_NEW_ARRAY(&R->arena, hlo_instr *, to->rank + 1);
+  hlo_instr **all = HS_NEW_ARRAY(&R->arena, hlo_instr *, rank + 1);
   all[0] = in[0];
-  for (u32 k = 0; k < to->rank; k++)
+  for (u32 k = 0; k < rank; k++)
     if (!(all[k + 1] = element(R, in[1], k, in[1]->shape->dtype))) return false;
-  hlo_attr a = mlir_ints_attr(R, HLO_ATTR_DYNAMIC_SLICE_SIZES, to->rank, to->dims);
-  return mlir_bind_results(R, op, mlir_emit(R, HLO_DYNAMIC_SLICE, to, to->rank + 1, all, 1, &a));
+  return mlir_bind_results(R, op,
+                           mlir_emit(R, HLO_DYNAMIC_SLICE, op->res[0].shape, rank + 1, all, 1, &a));
 }
 
 // ---- einsum -------------------------------------------------------------------------------------

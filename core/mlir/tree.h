@@ -13,7 +13,7 @@
 //   canonical, fold                   operations that are simpler ones, or one of their operands
 //   emit                              HLO instructions with their metadata
 //   rules*                            what an operation becomes
-//   convert                           regions, functions, the module
+//   sizes, convert                    stated sizes; regions, functions, the module
 //   print, portable                   out again: as text, as bytecode
 #ifndef HLO_MLIR_TREE_H
 #define HLO_MLIR_TREE_H
@@ -48,8 +48,10 @@ struct mlir_value {
   u32 uses;             // counted by fold.c; in the end, among operations that stay
   mlir_span loc;        // of an argument
   mlir_attrs attrs;     // of a function's argument
-  mlir_value *same;     // what simplification found it to be; NULL: itself
-  u32 mark;             // the look for captured values that found it; in a file, its number
+  bool sized;           // of a function's argument that is a size: `size` is what it is called with
+  i64 size;
+  mlir_value *same;  // what simplification found it to be; NULL: itself
+  u32 mark;          // the look for captured values that found it; in a file, its number
   // the instruction that it is in the computation being built
   hlo_instr *now;
 };
@@ -130,6 +132,7 @@ typedef struct mlir_reader {
   hs_str module_name;
   hlo_computation *comp;       // being built
   HS_VEC(mlir_binding) bound;  // what `now` was before, newest last
+  u32 looks;                   // at values, of the question that known.c answers
   u32 serial;                  // of the latest look for captured values
   const mlir_op *op;           // being converted: where errors are
   const hlo_metadata *meta;    // its metadata
@@ -378,6 +381,17 @@ hlo_computation *mlir_build_region(mlir_reader *, mlir_region *, const mlir_valu
                                    mlir_shape_of);
 hlo_computation *mlir_build_func(mlir_reader *, mlir_func *);
 bool mlir_convert(mlir_reader *);
+
+// ---- sizes.c ------------------------------------------------------------------------------------
+// Gives the entry's arguments the sizes that the options state; false after an error.
+bool mlir_state_sizes(mlir_reader *, mlir_func *);
+// Whether a shape is of a type as written, where '?' is any size.
+bool mlir_is_of_type(const hlo_shape *, const hlo_shape *written);
+// The value's shape becomes this one when it is open and this one is of its type.
+void mlir_take_shape(mlir_value *, const hlo_shape *);
+// A function's arguments become of the shapes of the call's operands, sizes of their numbers; false
+// after an error: it has been converted for others.
+bool mlir_take_arguments(mlir_reader *, mlir_func *, const mlir_op *call);
 
 // ---- read.c -------------------------------------------------------------------------------------
 // Reads a text and hands its tree to `use`, which returns false where it recorded an error.

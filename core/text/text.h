@@ -17,6 +17,9 @@ typedef struct hlo_parse_options {
   size_t *stopped_at;
   // of MLIR: the function that is converted; NULL: @main, or the first that others see
   const char *entry;
+  // of MLIR: sizes of the entry's arguments that are open, "PARAM.DIM=N,..." with parameters by
+  // number or name; "N": of all. NULL: they stay open
+  const char *sizes;
   // StableHLO: operations become instructions as they are written, without the simplifications that
   // XLA makes on the way
   bool as_written;

@@ -106,8 +106,8 @@ static hs_status accept(void *to, hlo_module *m) {
 }
 
 static hs_status load_stdin(repl_cmd *c) {
-  return hlo_load_each(c->s->ctx, "-", &(hlo_parse_options){.file = "<stdin>"}, accept,
-                       &(taker){c, NULL});
+  hlo_parse_options o = {.file = "<stdin>", .sizes = repl_flag(c, "--sizes")};
+  return hlo_load_each(c->s->ctx, "-", &o, accept, &(taker){c, NULL});
 }
 
 static int by_text(const void *a, const void *b) {
@@ -150,7 +150,8 @@ static hs_status list_folder(repl_cmd *c, const char *path) {
 }
 
 static hs_status load_file(repl_cmd *c, const char *path) {
-  return hlo_load_each(c->s->ctx, path, NULL, accept, &(taker){c, path});
+  hlo_parse_options o = {.sizes = repl_flag(c, "--sizes")};
+  return hlo_load_each(c->s->ctx, path, &o, accept, &(taker){c, path});
 }
 
 // ---- XLA's dumps --------------------------------------------------------------------------------

@@ -42,8 +42,8 @@ static hs_status refused(const repl_cmd *c, const repl_module *mod, const repl_v
                                       "edit mends it";
   s = hs_with_note(s, "%s", what);
   if (has_open_sizes(mod->m))
-    s = hs_with_note(s, "its sizes are open (?): in JAX, jax.jit(exported.call).lower(x)"
-                        ".compile().as_text() is the program for arguments x");
+    s = hs_with_note(s, "its sizes are open (?): load FILE --sizes=PARAM.DIM=N,... reads StableHLO "
+                        "with these sizes");
   return hs_chain(s, why);
 }
 

@@ -144,11 +144,13 @@ static bool check_as_stablehlo(hlo_ctx *ctx, const hlo_module *m, hs_buf *why) {
   return ok;
 }
 
-bool check_mlir(const char *bytes, size_t n, check_counts *counts, hs_buf *why) {
+static bool check_mlir_of(const char *bytes, size_t n, const char *sizes, check_counts *counts,
+                          hs_buf *why) {
   hlo_ctx *ctx = hlo_ctx_new();
   hlo_module *m = NULL, *again = NULL;
   bool ok = true;
-  hs_status s = hlo_mlir_read(ctx, bytes, n, NULL, &m);
+  const hlo_parse_options o = {.sizes = sizes};
+  hs_status s = hlo_mlir_read(ctx, bytes, n, &o, &m);
   if (hs_ok(s) && printable(m)) {
     hs_buf text = {0};
     u64 valid = counts->valid;
@@ -164,6 +166,10 @@ bool check_mlir(const char *bytes, size_t n, check_counts *counts, hs_buf *why) 
   hlo_module_free(m);
   hlo_ctx_free(ctx);
   return ok;
+}
+
+bool check_mlir(const char *bytes, size_t n, check_counts *counts, hs_buf *why) {
+  return check_mlir_of(bytes, n, NULL, counts, why) && check_mlir_of(bytes, n, "4", counts, why);
 }
 
 static bool check_back(hlo_ctx *ctx, const hlo_module *m, hs_buf *want, bool text, hs_buf *why) {
