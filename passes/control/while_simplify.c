@@ -366,9 +366,12 @@ static hs_status run(pass_ctx *c) {
                      pass_option_bool(c, "bypass_invariants")};
   u32 *counts = pass_caller_counts(c);
   u64 generation = c->m->generation;
+  // Inner loops first: the counts would not know of the callers that a body's inlining adds.
+  u32 n;
+  hlo_computation **comps = pass_comp_callees_first(c, &n);
   HS_VEC(hlo_instr *) whiles = {0};
-  hlo_for_each_comp(x, c->m)
-    hlo_for_each_instr(i, x)
+  for (u32 x = 0; x < n; x++)
+    hlo_for_each_instr(i, comps[x])
       if (i->opcode == HLO_WHILE) hs_vec_push(&whiles, i);
   hs_status s = HS_GOOD;
   for (size_t k = 0; hs_ok(s) && k < whiles.n; k++) {
