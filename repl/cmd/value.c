@@ -107,15 +107,8 @@ static hs_status pick_leaf(const char *name, const char *p, hlo_literal **l, con
 
 // ---- showing ------------------------------------------------------------------------------------
 static void print_number(hs_buf *b, const hlo_literal *l, i64 k) {
-  hlo_dtype t = l->shape->dtype, part = hlo_dtype_real_part(t);
-  const char *p = (const char *)l->data + (size_t)k * hlo_dtype_storage(t);
-  if (hlo_dtype_is_complex(t))
-    hs_buf_printf(b, "%.6g%+.6gi", hlo_elem_to_f64(part, p),
-                  hlo_elem_to_f64(part, p + hlo_dtype_storage(part)));
-  else if (t == HLO_PRED) hs_buf_puts(b, *p ? "true" : "false");
-  else if (t == HLO_U64) hs_buf_printf(b, "%llu", (unsigned long long)hlo_elem_to_i64(t, p));
-  else if (hlo_dtype_is_integer(t)) hs_buf_printf(b, "%lld", (long long)hlo_elem_to_i64(t, p));
-  else hs_buf_printf(b, "%.6g", hlo_elem_to_f64(t, p));
+  if (l->shape->dtype == HLO_PRED) hs_buf_puts(b, hlo_literal_i64(l, k) ? "true" : "false");
+  else repl_print_element(b, l, k, 6);
 }
 
 // Rows of the last dimension in columns; a heading per matrix of higher ranks.

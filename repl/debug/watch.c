@@ -221,15 +221,6 @@ static void describe_value(hs_buf *b, const hlo_literal *l) {
   if (s.values > s.nan + s.inf) hs_buf_printf(b, ", from %g to %g", s.min, s.max);
 }
 
-static void print_element(hs_buf *b, const hlo_literal *l, i64 at) {
-  hlo_dtype t = l->shape->dtype, part = hlo_dtype_real_part(t);
-  const char *p = (const char *)l->data + (size_t)at * hlo_dtype_storage(t);
-  if (hlo_dtype_is_complex(t))
-    hs_buf_printf(b, "(%.9g, %.9g)", hlo_elem_to_f64(part, p),
-                  hlo_elem_to_f64(part, p + hlo_dtype_storage(part)));
-  else hs_buf_printf(b, "%.9g", hlo_elem_to_f64(t, p));
-}
-
 // The leaf of a value that holds the kind (a custom call may give tuples).
 static const hlo_literal *leaf_with(const hlo_literal *l, u32 kind) {
   for (u32 k = 0; k < l->nchildren; k++) {
@@ -283,8 +274,8 @@ static hs_status report(watch *w) {
     i64 element = same ? at : hlo_shape_is_array(v->shape) && v->shape->elements == 1 ? 0 : -1;
     if (element >= 0) {
       hs_buf_puts(&ops, "is ");
-      print_element(&ops, v, element);
-      repl_json_num(o, "value", hlo_literal_f64(v, element));
+      repl_print_element(&ops, v, element, 9);
+      repl_json_element(o, "value", v, element);
       hs_buf_puts(&ops, same && v->shape->rank ? " there; " : "; ");
     }
     describe_value(&ops, v);

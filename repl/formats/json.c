@@ -2,6 +2,7 @@
 #include "repl/formats/json.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #if HAVE_CJSON
 #include <cjson/cJSON.h>
@@ -92,6 +93,13 @@ void repl_json_int(repl_json *parent, const char *key, i64 value) {
   memcpy(digits, b.p, n);
   digits[n] = 0;
   hs_buf_free(&b);
+  attach(parent, key, cJSON_CreateRaw(digits));
+}
+
+void repl_json_u64(repl_json *parent, const char *key, u64 value) {
+  if (!parent) return;
+  char digits[32];
+  snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
   attach(parent, key, cJSON_CreateRaw(digits));
 }
 
@@ -202,6 +210,7 @@ void repl_json_strn(repl_json *p, const char *k, const char *v, size_t n) {
 }
 void repl_json_num(repl_json *p, const char *k, double v) { (void)p, (void)k, (void)v; }
 void repl_json_int(repl_json *p, const char *k, i64 v) { (void)p, (void)k, (void)v; }
+void repl_json_u64(repl_json *p, const char *k, u64 v) { (void)p, (void)k, (void)v; }
 void repl_json_bool(repl_json *p, const char *k, bool v) { (void)p, (void)k, (void)v; }
 void repl_json_null(repl_json *p, const char *k) { (void)p, (void)k; }
 void repl_json_print(const repl_json *r, hs_buf *o) { (void)r, (void)o; }

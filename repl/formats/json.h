@@ -26,6 +26,7 @@ void repl_json_str(repl_json *parent, const char *key, const char *value);  // N
 void repl_json_strn(repl_json *parent, const char *key, const char *value, size_t n);
 void repl_json_num(repl_json *parent, const char *key, double value);  // not finite: null
 void repl_json_int(repl_json *parent, const char *key, i64 value);     // exact
+void repl_json_u64(repl_json *parent, const char *key, u64 value);
 void repl_json_bool(repl_json *parent, const char *key, bool value);
 void repl_json_null(repl_json *parent, const char *key);
 // Appends the document to *out: one line, no newline, valid UTF-8, and of what visible.h calls

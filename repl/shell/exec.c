@@ -197,9 +197,48 @@ hs_status repl_compiled_xla(repl_cmd *c, repl_exe **out) {
 }
 
 // ---- values -------------------------------------------------------------------------------------
+// The parts of a complex element.
+static void parts_of(const hlo_literal *l, i64 at, double part[2]) {
+  hlo_dtype t = l->shape->dtype, real = hlo_dtype_real_part(t);
+  const char *p = (const char *)l->data + (size_t)at * hlo_dtype_storage(t);
+  part[0] = hlo_elem_to_f64(real, p);
+  part[1] = hlo_elem_to_f64(real, p + hlo_dtype_storage(real));
+}
+
+void repl_print_element(hs_buf *b, const hlo_literal *l, i64 at, int digits) {
+  hlo_dtype t = l->shape->dtype;
+  if (hlo_dtype_is_complex(t)) {
+    double part[2];
+    parts_of(l, at, part);
+    hs_buf_printf(b, "%.*g%+.*gi", digits, part[0], digits, part[1]);
+  } else if (t == HLO_U64) {
+    hs_buf_printf(b, "%llu", (unsigned long long)hlo_literal_i64(l, at));
+  } else if (t == HLO_PRED || hlo_dtype_is_integer(t)) {
+    hs_buf_i64(b, hlo_literal_i64(l, at));
+  } else {
+    hs_buf_printf(b, "%.*g", digits, hlo_literal_f64(l, at));
+  }
+}
+
+void repl_json_element(repl_json *parent, const char *key, const hlo_literal *l, i64 at) {
+  hlo_dtype t = l->shape->dtype;
+  if (hlo_dtype_is_complex(t)) {
+    double part[2];
+    parts_of(l, at, part);
+    repl_json *pair = repl_json_array(parent, key);
+    for (u32 k = 0; k < 2; k++) repl_json_num(pair, NULL, part[k]);
+  } else if (t == HLO_U64) {
+    repl_json_u64(parent, key, (u64)hlo_literal_i64(l, at));
+  } else if (t == HLO_PRED || hlo_dtype_is_integer(t)) {
+    repl_json_int(parent, key, hlo_literal_i64(l, at));
+  } else {
+    repl_json_num(parent, key, hlo_literal_f64(l, at));
+  }
+}
+
 static void say_summary(repl_out *o, const hlo_literal *v) {
-  double lo = INFINITY, hi = -INFINITY, sum = 0;
-  i64 nans = 0, infs = 0, n = v->shape->elements;
+  double lo = 0, hi = 0, sum = 0;
+  i64 nans = 0, infs = 0, n = v->shape->elements, least = 0, most = 0;
   for (i64 k = 0; k < n && !hs_stops(k); k++) {
     double x = hlo_literal_f64(v, k);
     if (isnan(x)) {
@@ -207,13 +246,21 @@ static void say_summary(repl_out *o, const hlo_literal *v) {
       continue;
     }
     if (isinf(x)) infs++;
-    lo = fmin(lo, x);
-    hi = fmax(hi, x);
+    if (nans == k || x < lo) lo = x, least = k;
+    if (nans == k || x > hi) hi = x, most = k;
     sum += x;
   }
   if (hs_interrupted()) return;
   repl_say(o, "  %lld elements", (long long)n);
-  if (n > nans) repl_say(o, ", min %g, max %g, mean %g", lo, hi, sum / (double)(n - nans));
+  if (n > nans) {
+    hs_buf b = {0};
+    hs_buf_puts(&b, ", min ");
+    repl_print_element(&b, v, least, 6);
+    hs_buf_puts(&b, ", max ");
+    repl_print_element(&b, v, most, 6);
+    repl_say(o, "%s, mean %g", hs_buf_cstr(&b), sum / (double)(n - nans));
+    hs_buf_free(&b);
+  }
   if (nans) repl_say(o, ", %lld NaN", (long long)nans);
   if (infs) repl_say(o, ", %lld infinite", (long long)infs);
   repl_say(o, "\n");
@@ -240,9 +287,11 @@ static void say_array(repl_out *o, hlo_ctx *ctx, const char *name, const hlo_lit
     hlo_print_literal(&b, used);
     repl_say(o, "%s\n", hs_buf_cstr(&b));
   } else {
-    repl_say(o, "{");
-    for (i64 k = 0; k < limit; k++) repl_say(o, "%g, ", hlo_literal_f64(used, k));
-    repl_say(o, "...}\n");
+    for (i64 k = 0; k < limit; k++) {
+      repl_print_element(&b, used, k, 6);
+      hs_buf_puts(&b, ", ");
+    }
+    repl_say(o, "{%s...}\n", hs_buf_cstr(&b));
     if (!hlo_dtype_is_complex(v->shape->dtype)) say_summary(o, used);
   }
   hs_buf_free(&b);
@@ -289,7 +338,7 @@ void repl_json_literal(repl_json *parent, hlo_ctx *ctx, const char *key, const h
     repl_json_int(sizes, NULL, used->shape->dims[d]);
   repl_json *list = repl_json_array(j, "values");
   i64 n = HS_MIN(used->shape->elements, limit);
-  for (i64 k = 0; k < n; k++) repl_json_num(list, NULL, hlo_literal_f64(used, k));
+  for (i64 k = 0; k < n; k++) repl_json_element(list, NULL, used, k);
   if (n < used->shape->elements) repl_json_bool(j, "cut", true);
   hlo_literal_unref(used);
 }
