@@ -28,8 +28,8 @@ const char *repl_falls_back_to(const backend *);
 // strings are borrowed from the session.
 backend_options repl_backend_options(const repl_session *);
 // One element: a floating-point number with this many digits, an integer with all of its own, a
-// complex number as 1+2i. In JSON a complex number is an array of both parts, and what is not finite
-// null.
+// complex number as 1+2i. In JSON a complex number is an array of both parts, and what is not
+// finite null.
 void repl_print_element(hs_buf *, const hlo_literal *, i64 at, int digits);
 void repl_json_element(repl_json *parent, const char *key, const hlo_literal *, i64 at);
 // A value as text and as JSON. Text: "f32[2,3] {...}" with at most `limit` elements, and a summary
