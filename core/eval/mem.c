@@ -154,19 +154,28 @@ static void set_shape(hlo_literal *l, const hlo_shape *s) {
   for (u32 d = 0; d < s->rank; d++) l->dynamic_sizes[d] = (i32)HS_MIN(s->dims[d], INT32_MAX);
 }
 
+// The same, with the sizes that it has under a dynamic type of as many dimensions.
+static void state_shape(hlo_literal *l, const hlo_shape *s) {
+  if (s->dynamic && l->dynamic_sizes && l->shape->rank == s->rank) l->shape = s;
+  else set_shape(l, s);
+}
+
 hs_status ev_reuse(ev *e, hlo_literal **op, const hlo_shape *s, hlo_literal **out) {
   if (*op && hlo_shape_is_array(s) && (*op)->shape->rank <= s->rank && ev_writable(*op) &&
       (*op)->bytes == (size_t)s->elements * hlo_dtype_storage(s->dtype)) {
     *out = *op;
     *op = NULL;
-    if ((*out)->shape->logical != s->logical || s->dynamic) {
-      if (!(s->dynamic && (*out)->dynamic_sizes && (*out)->shape->rank == s->rank))
-        set_shape(*out, s);
-    }
-    (*out)->shape = s;
+    state_shape(*out, s);
     return HS_GOOD;
   }
   return ev_new(e, s, out);
+}
+
+void ev_keep_sizes(hlo_literal *to, const hlo_literal *from) {
+  if (!from->dynamic_sizes) return;
+  u32 rank = from->shape->rank;
+  if (!to->dynamic_sizes) to->dynamic_sizes = hs_calloc(rank + 1u, sizeof *to->dynamic_sizes);
+  memcpy(to->dynamic_sizes, from->dynamic_sizes, rank * sizeof *to->dynamic_sizes);
 }
 
 hs_status ev_own(ev *e, hlo_literal **op, const hlo_shape *s, hlo_literal **out) {
@@ -174,13 +183,12 @@ hs_status ev_own(ev *e, hlo_literal **op, const hlo_shape *s, hlo_literal **out)
   if (ev_writable(from)) {
     *op = NULL;
     *out = from;
-    from->shape = s;
+    state_shape(from, s);
     return HS_GOOD;
   }
   HS_TRY(ev_new(e, s, out));
   memcpy((*out)->data, from->data, HS_MIN((*out)->bytes, from->bytes));
-  if ((*out)->dynamic_sizes && from->dynamic_sizes)
-    memcpy((*out)->dynamic_sizes, from->dynamic_sizes, s->rank * sizeof(i32));
+  if (s->dynamic) ev_keep_sizes(*out, from);
   return HS_GOOD;
 }
 
@@ -200,8 +208,7 @@ hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *s) {
   if (l->shape == s && (s->dynamic || !l->dynamic_sizes)) return l;
   bool same_dims = l->shape->rank == s->rank && l->dynamic_sizes && s->dynamic;
   if (ev_writable(l)) {
-    if (same_dims) l->shape = s;
-    else set_shape(l, s);
+    state_shape(l, s);
     return l;
   }
   // a loop may retag its state a million times: views do not pile up

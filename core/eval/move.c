@@ -92,10 +92,8 @@ static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i
 }
 
 hs_status hlo_eval_reshape(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  bool cut = false;
-  for (u32 d = 0; d < ops[0]->shape->rank && ops[0]->dynamic_sizes; d++)
-    cut |= ops[0]->dynamic_sizes[d] != ops[0]->shape->dims[d];
-  if (!cut) {
+  // of a static type all elements are in use, wherever they lie
+  if (!i->shape->dynamic || !ev_is_cut(ops[0])) {
     *out = ev_retag(&ops[0], i->shape);
     return HS_GOOD;
   }

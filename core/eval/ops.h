@@ -80,6 +80,9 @@ hs_status ev_new(ev *, const hlo_shape *, hlo_literal **out);
 bool ev_writable(const hlo_literal *);  // no other reference, and the evaluator's own buffer
 // The dying operand itself when its bytes fit the shape, else a new array.
 hs_status ev_reuse(ev *, hlo_literal **op, const hlo_shape *, hlo_literal **out);
+// `to`, of as many dimensions, has as many elements in use as `from`; a size that something set is
+// kept under a static type, too.
+void ev_keep_sizes(hlo_literal *to, const hlo_literal *from);
 // The operand's value in an array that may be written.
 hs_status ev_own(ev *, hlo_literal **op, const hlo_shape *, hlo_literal **out);
 // The same data under another shape of as many bytes; takes the operand.

@@ -231,8 +231,7 @@ hs_status ev_match_precision(ev *e, hlo_dtype want, hlo_literal **l) {
   if (want == t || !hlo_dtype_is_float(want) || !hlo_dtype_is_float(t)) return HS_GOOD;
   HS_TRY(ev_new(e, ev_typed(e, x->shape, want), &r));
   ev_convert(t, x->data, want, r->data, r->shape->elements);
-  if (r->dynamic_sizes && x->dynamic_sizes)
-    memcpy(r->dynamic_sizes, x->dynamic_sizes, r->shape->rank * sizeof(i32));
+  ev_keep_sizes(r, x);
   hlo_literal_unref(x);
   return *l = r, HS_GOOD;
 }

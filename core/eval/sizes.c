@@ -51,11 +51,15 @@ bool ev_has_size(const hlo_instr *i, u32 dim) {
 }
 
 hs_status ev_fill_unused(ev *e, hlo_literal **op, const void *value) {
-  hlo_literal *own;
-  if (!ev_is_cut(*op) || !(*op)->shape->elements) return HS_GOOD;
-  HS_TRY(ev_own(e, op, (*op)->shape, &own));
-  hlo_literal_unref(*op);
-  *op = own;
+  hlo_literal *own = *op;
+  if (!ev_is_cut(own) || !own->shape->elements) return HS_GOOD;
+  if (!ev_writable(own)) {
+    HS_TRY(ev_new(e, own->shape, &own));
+    memcpy(own->data, (*op)->data, own->bytes);
+    ev_keep_sizes(own, *op);
+    hlo_literal_unref(*op);
+    *op = own;
+  }
   i64 index[HLO_MAX_RANK] = {0}, at = 0;
   size_t w = hlo_dtype_storage(own->shape->dtype);
   do {

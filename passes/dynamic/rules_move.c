@@ -260,7 +260,8 @@ static void sizes_of(const dyn *d, const hlo_instr *x, hlo_instr **n) {
 bool dyn_reshape(dyn *d, hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0), *fn[HLO_MAX_RANK], *tn[HLO_MAX_RANK] = {0};
   sizes_of(d, x, fn);
-  bool moves = x->shape->elements && dyn_has(d, x) &&
+  // of a static type all elements are in use, wherever they lie
+  bool moves = i->shape->dynamic && x->shape->elements && dyn_has(d, x) &&
                reshaped(x->shape, fn, i->shape, i->parent, d->c->scratch, tn);
   if (moves) return pour(d, i, fn, tn);
   for (u32 k = 0; k < i->shape->rank; k++) dyn_give(d, i, i, 0, k, tn[k]);
