@@ -20,7 +20,7 @@
 //
 // Cases run in children, some hundreds each; what a child is at stands in shared memory. A child
 // that dies, or takes more than the limit (10 s of its own time, or 20 times that on the clock, not
-// counting how long it waited for a processor) in one step, is one finding; the rest of its cases
+// counting how long it waited for a processor or was stopped) in one step, is one finding; the rest of its cases
 // go on in another child. Under ASan a child looks for leaks at its end; when there are some, its
 // cases run once more with a look after each, so that the finding is the case. Prints "FAIL KIND
 // SEED CASE (FILE): reason" for each, the input goes to DIR/KIND.SEED.CASE, and last the totals.
@@ -80,7 +80,7 @@ typedef struct job {
   u64 from, end;
   bool leaks;
   slot *now;
-  u64 step_ns, queued_ns;  // when its step began, and how long it had waited for a processor then
+  u64 step_ns, idle_ns;  // when its step began, and how long it could not run until then
 } job;
 typedef struct range {
   u64 from, end;
@@ -96,6 +96,7 @@ typedef struct run {
   HS_VEC(range) todo;  // taken from the end
   slot *totals;
   u64 failures, deaths, hangs;
+  u64 stopped_ns;  // how long all of it was stopped, as by Ctrl-Z
 } run;
 
 // ---- inputs -------------------------------------------------------------------------------------
@@ -401,14 +402,16 @@ static u64 queued_ns(pid_t pid) {
   return strtoull(end, NULL, 10);
 }
 
+static u64 idle_ns(const run *r, const job *j) { return queued_ns(j->pid) + r->stopped_ns; }
+
 static bool late(const run *r, job *j) {
   clockid_t clock;
   u64 wall = __atomic_load_n(&j->now->wall_ns, __ATOMIC_RELAXED),
       cpu = __atomic_load_n(&j->now->cpu_ns, __ATOMIC_RELAXED), now = hs_now_ns();
-  if (wall != j->step_ns) j->step_ns = wall, j->queued_ns = queued_ns(j->pid);
+  if (wall != j->step_ns) j->step_ns = wall, j->idle_ns = idle_ns(r, j);
   if (now > wall && (double)(now - wall) * 1e-9 > 20 * r->limit_s) {
-    u64 queued = queued_ns(j->pid);
-    u64 kept_waiting = queued > j->queued_ns ? queued - j->queued_ns : 0;
+    u64 idle = idle_ns(r, j);
+    u64 kept_waiting = idle > j->idle_ns ? idle - j->idle_ns : 0;
     if ((double)(now - wall) - (double)kept_waiting > 20e9 * r->limit_s) return true;
   }
   if (clock_getcpuclockid(j->pid, &clock) != 0) return false;
@@ -421,8 +424,11 @@ static void run_all(run *r, u32 jobs, double seconds) {
   slot *slots =
       mmap(NULL, sizeof *slots * jobs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (slots == MAP_FAILED) return;
-  u64 begun = hs_now_ns(), said = begun;
+  u64 begun = hs_now_ns(), said = begun, awake = begun;
   for (bool running = true; running;) {
+    u64 now = hs_now_ns(), gap = now - awake;
+    if (gap > 1000000000u) r->stopped_ns += gap;  // a round takes some milliseconds
+    awake = now;
     bool open = seconds <= 0 || (double)(hs_now_ns() - begun) * 1e-9 < seconds;
     running = false;
     for (u32 k = 0; k < jobs; k++) {
