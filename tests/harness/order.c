@@ -1,7 +1,7 @@
 // order.c — see order.h. A comparison must be irreflexive, asymmetric and transitive, and so must
 // "neither comes first" be transitive. Tested on up to SAMPLE elements of the first and of the last
-// line of every sort, all pairs of them; NaNs compared by LT, keys compared with values and scaled
-// keys show up there.
+// line of every sort, all pairs of them, NaNs among them where the line has any: NaNs compared by
+// LT, keys compared with values and scaled keys show up there.
 #include "tests/harness/order.h"
 
 #include "core/infer/build.h"
@@ -62,30 +62,73 @@ static bool same_elements(const hlo_literal *l, i64 p, i64 q) {
   return memcmp((char *)l->data + (size_t)p * n, (char *)l->data + (size_t)q * n, n) == 0;
 }
 
+// ---- a line of a sort ---------------------------------------------------------------------------
+// The arrays that the comparison c reads.
+static bool is_key(const hlo_computation *c, u32 k) {
+  for (u32 p = 2 * k; p < 2 * k + 2 && p < c->nparams; p++)
+    hlo_for_each_use(u, c->params[p]) return true;
+  return false;
+}
+static bool same_keys(const hlo_computation *c, const hlo_literal *v, i64 p, i64 q) {
+  for (u32 k = 0; k < v->nchildren; k++)
+    if (is_key(c, k) && !same_elements(v->children[k], p, q)) return false;
+  return v->nchildren || same_elements(v, p, q);
+}
+static bool nan_at(const hlo_literal *l, i64 at) {
+  return hlo_dtype_is_float(l->shape->dtype) && isnan(hlo_literal_f64(l, at));
+}
+static bool nan_key(const hlo_computation *c, const hlo_literal *v, i64 at) {
+  for (u32 k = 0; k < v->nchildren; k++)
+    if (is_key(c, k) && nan_at(v->children[k], at)) return true;
+  return !v->nchildren && nan_at(v, at);
+}
+
+// Where in the sorted line of v (from `at`) the elements lie that stand for the others: of each run
+// with equal keys the first, and of these so many with NaNs and so many without, evenly spread.
+static u32 stand_for_all(const hlo_computation *c, const hlo_literal *v, i64 at, i64 len,
+                         i64 stride, i64 *out) {
+  u32 n = 0;
+  for (u32 nan = 0; nan < 2; nan++) {
+    HS_VEC(i64) runs = {0};
+    for (i64 k = 0; k < len; k++)
+      if (nan_key(c, v, at + k * stride) == nan &&
+          (k == 0 || !same_keys(c, v, at + k * stride, at + (k - 1) * stride)))
+        hs_vec_push(&runs, at + k * stride);
+    size_t m = HS_MIN(runs.n, SAMPLE / 2);
+    for (size_t k = 0; k < m; k++) out[n++] = runs.v[k * runs.n / m];
+    hs_vec_free(&runs);
+  }
+  return n;
+}
+
+static bool line_without_order(const hlo_instr *i, const hlo_literal *v, i64 at, i64 len,
+                               i64 stride) {
+  const hlo_computation *c = hlo_attr_comp(i, HLO_ATTR_TO_APPLY);
+  i64 from[SAMPLE];
+  bool lt[SAMPLE][SAMPLE];
+  u32 m = stand_for_all(c, v, at, len, stride, from);
+  for (u32 a = 0; a < m; a++)
+    for (u32 b = 0; b < m; b++) lt[a][b] = before(c, v, from[a], from[b]);
+  if (!is_order(m, lt)) return true;
+  // which of equal ones comes first is open where the sort is not stable
+  for (i64 k = 1; k < len && !hlo_attr_int(i, HLO_ATTR_IS_STABLE, 0); k++) {
+    i64 p = at + (k - 1) * stride, q = at + k * stride;
+    if (!same_elements(v, p, q) && !before(c, v, p, q) && !before(c, v, q, p)) return true;
+  }
+  return false;
+}
+
 static hs_status look(void *arg, const hlo_observation *o) {
   bool *none = arg;
-  const hlo_computation *c = hlo_attr_comp(o->instr, HLO_ATTR_TO_APPLY);
-  if (*none || o->instr->opcode != HLO_SORT || !c) return HS_GOOD;
-  const hlo_literal *first = o->value->nchildren ? o->value->children[0] : o->value;
-  const hlo_shape *s = first->shape;
-  i64 dim = hlo_attr_ints(o->instr, HLO_ATTR_DIMENSIONS).v[0], stride = 1;
+  const hlo_instr *i = o->instr;
+  if (*none || i->opcode != HLO_SORT || !hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) return HS_GOOD;
+  const hlo_shape *s = o->value->nchildren ? o->value->children[0]->shape : o->value->shape;
+  i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], stride = 1;
   if (!s->elements) return HS_GOOD;
   for (u32 d = (u32)dim + 1; d < s->rank; d++) stride *= s->dims[d];
-  i64 len = s->dims[dim];
-  bool stable = hlo_attr_int(o->instr, HLO_ATTR_IS_STABLE, 0) != 0;
-  u32 m = (u32)HS_MIN(len, SAMPLE);
-  for (i64 base = 0; base < 2 && !*none; base++) {
-    bool lt[SAMPLE][SAMPLE];
-    i64 at = base ? s->elements - (len - 1) * stride - 1 : 0;
-    for (u32 a = 0; a < m; a++)
-      for (u32 b = 0; b < m; b++)
-        lt[a][b] = before(c, o->value, at + a * len / m * stride, at + b * len / m * stride);
-    *none = !is_order(m, lt);
-    for (u32 a = 0; !stable && a < m; a++)
-      for (u32 b = 0; b < a; b++)
-        *none |= !lt[a][b] && !lt[b][a] &&
-                 !same_elements(o->value, at + a * len / m * stride, at + b * len / m * stride);
-  }
+  i64 len = s->dims[dim], last = s->elements - (len - 1) * stride - 1;
+  *none = line_without_order(i, o->value, 0, len, stride) ||
+          line_without_order(i, o->value, last, len, stride);
   return HS_GOOD;
 }
 
