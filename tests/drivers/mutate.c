@@ -20,11 +20,11 @@
 //
 // Cases run in children, some hundreds each; what a child is at stands in shared memory. A child
 // that dies, or takes more than the limit (10 s of its own time, or 20 times that on the clock, not
-// counting how long it waited for a processor or was stopped) in one step, is one finding; the rest of its cases
-// go on in another child. Under ASan a child looks for leaks at its end; when there are some, its
-// cases run once more with a look after each, so that the finding is the case. Prints "FAIL KIND
-// SEED CASE (FILE): reason" for each, the input goes to DIR/KIND.SEED.CASE, and last the totals.
-// Exit 0 when nothing failed. --seconds: starts no more children after that time.
+// counting how long it waited for a processor or was stopped) in one step, is one finding; the rest
+// of its cases go on in another child. Under ASan a child looks for leaks at its end; when there
+// are some, its cases run once more with a look after each, so that the finding is the case. Prints
+// "FAIL KIND SEED CASE (FILE): reason" for each, the input goes to DIR/KIND.SEED.CASE, and last the
+// totals. Exit 0 when nothing failed. --seconds: starts no more children after that time.
 #include "core/mlir/mlir.h"
 #include "core/proto/proto.h"
 #include "core/text/text.h"
