@@ -1,6 +1,8 @@
 // args.c: the tokenizer and the argument specs. See args.h.
 #include "repl/shell/args.h"
 
+#include "profiler/model/prof.h"
+
 #include <ctype.h>
 #include <stdlib.h>
 
@@ -237,6 +239,31 @@ static hs_status unknown_option(hs_arena *a, const char *command, const char *sp
   return near ? hs_with_note(s, "did you mean %s?", near) : s;
 }
 
+// The option of the spec that takes this very word: one of --by=kernel|opcode, a device of
+// --on=TARGET. NULL: none.
+static const char *option_for(hs_arena *a, const char *spec, const char *word) {
+  spec_word w;
+  for (const char *p = spec; spec_next(&p, &w);) {
+    // random and zeros are rather meant for arguments
+    if (!w.option || hs_str_eq(w.name, HS_STR("--elided"))) continue;
+    bool takes = hs_str_eq(w.arg, HS_STR("TARGET")) && prof_device_find(word),
+         alternatives = w.arg.n && memchr(w.arg.p, '|', w.arg.n) != NULL;
+    for (size_t k = 0, n; alternatives && k < w.arg.n && !takes; k += n + 1) {
+      const char *bar = memchr(w.arg.p + k, '|', w.arg.n - k);
+      n = bar ? (size_t)(bar - w.arg.p) - k : w.arg.n - k;
+      takes = strlen(word) == n && memcmp(word, w.arg.p + k, n) == 0;
+    }
+    if (takes) return hs_arena_strndup(a, w.name.p, w.name.n);
+  }
+  return NULL;
+}
+
+static hs_status surplus(hs_arena *a, const char *command, const char *spec, const char *word) {
+  const char *option = option_for(a, spec, word);
+  hs_status s = usage_error(command, spec, "too many arguments at", word);
+  return option ? hs_with_note(s, "did you mean %s=%s?", option, word) : s;
+}
+
 static bool looks_like_option(const char *w) {
   return w[0] == '-' && w[1] && !isdigit((unsigned char)w[1]) && w[1] != '.';
 }
@@ -319,8 +346,7 @@ hs_status repl_parse_args(hs_arena *a, const char *command, const char *spec, hs
     const char *missing = repl_spec_pos(a, spec, out->npos);
     return usage_error(command, spec, "needs", missing ? missing : "an argument");
   }
-  if (!many && out->npos > most)
-    return usage_error(command, spec, "too many arguments at", out->pos[most]);
+  if (!many && out->npos > most) return surplus(a, command, spec, out->pos[most]);
   return HS_GOOD;
 }
 

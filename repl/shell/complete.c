@@ -95,6 +95,17 @@ static void add_sources(offer *o, const repl_session *s) {
   add_files(o);
 }
 
+// Dimensions of parameters, "x.0"; equals: with what is to follow them, "x.0=".
+static void add_dimensions(offer *o, const repl_session *s, bool equals) {
+  const hlo_computation *e = s->current ? s->current->m->entry : NULL;
+  for (u32 k = 0; e && k < e->nparams; k++)
+    for (u32 d = 0; d < e->params[k]->shape->rank; d++) {
+      char *w = hs_format("%s.%u%s", e->params[k]->name, d, equals ? "=" : "");
+      add(o, hs_arena_strndup(o->a, w, strlen(w)));
+      hs_free(w);
+    }
+}
+
 static void add_versions(offer *o, const repl_session *s) {
   for (size_t k = 0; s->current && k < s->current->versions.n; k++) {
     const repl_version *v = s->current->versions.v[k];
@@ -179,7 +190,8 @@ static const struct special {
                 {"src", "", "", "X"},
                 {"cache", "", "clear", NULL},
                 {"customcall", "", "load unload", NULL},
-                {"mark", "", "", "VERSION"}};
+                {"mark", "", "", "VERSION"},
+                {"memory", "", "buffers peak timeline donation recompute xla", ""}};
 
 // The kind of word number k, which follows the word `behind` ("," when only a comma is between
 // them); adds the special words.
@@ -204,6 +216,7 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
            strcmp(kind, "REST") == 0 || strcmp(kind, "NAME") == 0 || strcmp(kind, "PATTERN") == 0)
     add_objects(o, s);
   else if (strcmp(kind, "SOURCE") == 0) add_sources(o, s);
+  else if (strncmp(kind, "PARAM.DIM", 9) == 0) add_dimensions(o, s, kind[9] == '=');
   else if (strcmp(kind, "TYPE") == 0) {
     for (hlo_dtype t = 1; t < HLO_DTYPE_COUNT; t++)
       if (hlo_dtype_is_array(t)) add(o, hlo_dtype_text(t));

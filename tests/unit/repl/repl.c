@@ -466,6 +466,11 @@ static void completes(void **state) {
                {"customcall un", "unload"},
                {"print ro", "root"},
                {"run --elided=z", "--elided=zeros"},
+               {"memory pe", "peak"},
+               {"memory xla tests/un", "tests/unit/"},
+               {"fit 1GB x", "x.1"},
+               {"resize w1.", "w1.0="},
+               {"speedup --sweep=x.", "--sweep=x.0="},
                {"rel", "relu"}};
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hs_arena a = {0};
