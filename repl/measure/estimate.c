@@ -227,7 +227,8 @@ hs_status cmd_estimate(repl_cmd *c) {
                             d->name);
   if (beside && !rows) rows = 20;
   hlo_module *loaded;
-  HS_TRY(repl_runnable(c, repl_base(c->mod), false, &loaded));
+  const repl_version *base = repl_base(c->mod);
+  HS_TRY(repl_runnable(c, base, false, &loaded));
   prof_options o = {.naive = true, .devices = (u32)mesh};
   prof_module naive, cur;
   hs_status s = prof_estimate_kernels(loaded, d, &o, &naive);
@@ -245,8 +246,12 @@ hs_status cmd_estimate(repl_cmd *c) {
   if (!c->doc)
     repl_say(c->out, "%-34s %10s %8s %14s %10s %10s\n", "", "time", "kernels", "compute", "moved",
              "peak");
-  estimate_row(c, "as loaded, one kernel each", "baseline", d, &before);
-  char *label = hs_format("current (@%u)", c->mod->at->number);
+  char *label = base->takes == c->mod->versions.v[0]->takes
+                    ? hs_strdup("as loaded, one kernel each")
+                    : hs_format("@%u, one kernel each", base->number);
+  estimate_row(c, label, "baseline", d, &before);
+  hs_free(label);
+  label = hs_format("current (@%u)", c->mod->at->number);
   estimate_row(c, label, "current", d, &now);
   hs_free(label);
   say_parts(c, c->m, &cur);

@@ -393,16 +393,23 @@ static hs_status make_subjects(repl_cmd *c, const char *pipeline, subject *x, u3
                                pass_log *log) {
   const repl_version *loaded = repl_base(c->mod);
   *n = 0;
+  x[(*n)++] = (subject){.key = "baseline",
+                        .label = "baseline",
+                        .per_instruction = true,
+                        .version = hs_format("%u", loaded->number)};
   x[(*n)++] = (subject){
-      .key = "baseline", .label = "baseline", .per_instruction = true, .version = hs_strdup("0")};
-  x[(*n)++] = (subject){.key = "unoptimized", .label = "unoptimized", .version = hs_strdup("0")};
-  if (c->mod->at->number != 0)
+      .key = "unoptimized", .label = "unoptimized", .version = hs_format("%u", loaded->number)};
+  if (c->mod->at != loaded)
     x[(*n)++] = (subject){
         .key = "current", .label = "current", .version = hs_format("%u", c->mod->at->number)};
-  x[(*n)++] =
-      (subject){.key = "optimized", .label = "optimized", .version = hs_format("0+%s", pipeline)};
+  x[(*n)++] = (subject){.key = "optimized",
+                        .label = "optimized",
+                        .version = hs_format("%u+%s", loaded->number, pipeline)};
   for (u32 k = 0; k < *n; k++)
     HS_TRY(repl_runnable(c, strcmp(x[k].key, "current") ? loaded : c->mod->at, false, &x[k].m));
+  if (loaded->takes != c->mod->versions.v[0]->takes)
+    repl_note(c->out, "the baseline is @%u: the module as loaded takes other arguments",
+              loaded->number);
   repl_note(c->out, "running the %s pipeline ...", pipeline);
   HS_TRY(comparison_optimize(c, x[*n - 1].m, pipeline, log));
   for (u32 k = 0; k < *n; k++) x[k].be = c->s->be;
@@ -421,14 +428,14 @@ static hs_status add_xla(repl_cmd *c, const hlo_module *optimized, const char *p
     if (!be || be == c->s->be) continue;
     x[(*n)++] = (subject){.key = k ? "xla_plugin" : "xla",
                           .label = k ? "xla plug-in" : "xla",
-                          .version = hs_strdup("0"),
+                          .version = hs_format("%u", repl_base(c->mod)->number),
                           .be = be,
                           .optional = true};
     HS_TRY(repl_runnable(c, repl_base(c->mod), false, &x[*n - 1].m));
     if (k || !backend_has(be, BACKEND_PLUGIN)) continue;
     x[*n] = (subject){.key = "xla_codegen",
                       .label = "xla code, our passes",
-                      .version = hs_format("0+%s", pipeline),
+                      .version = hs_format("%u+%s", repl_base(c->mod)->number, pipeline),
                       .be = be,
                       .optional = true,
                       .backend_only = true};
@@ -555,6 +562,10 @@ hs_status cmd_speedup(repl_cmd *c) {
 static hs_status take_version(repl_cmd *c, const char *name, subject *x) {
   repl_version *v = repl_version_find(c->mod, name);
   if (!v) return hs_fail(HS_E_NO_HISTORY, "no version \"%s\"; `history` lists them", name);
+  if (v->takes != c->mod->at->takes)
+    return hs_with_note(hs_fail(HS_E_INPUT, "@%u takes other arguments than @%u, the current one",
+                                v->number, c->mod->at->number),
+                        "time measures one version: goto %u; time", v->number);
   *x = (subject){.label = name, .version = hs_format("%u", v->number), .be = c->s->be};
   return repl_runnable(c, v, false, &x->m);
 }

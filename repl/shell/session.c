@@ -133,6 +133,15 @@ void repl_session_free(repl_session *s) {
   hs_free(s);
 }
 
+static u64 hash_of_parameters(const hlo_module *m) {
+  u64 h = 0;
+  for (u32 k = 0; m->entry && k < m->entry->nparams; k++) {
+    const hlo_shape *s = m->entry->params[k]->shape->logical;  // interned
+    h = hs_hash_bytes(&s, sizeof s, h);
+  }
+  return h;
+}
+
 static repl_version *add_version(repl_module *mod, repl_version *parent, hlo_delta *delta,
                                  const char *label) {
   repl_version *v = hs_calloc(1, sizeof *v);
@@ -140,6 +149,7 @@ static repl_version *add_version(repl_module *mod, repl_version *parent, hlo_del
   v->parent = parent;
   v->delta = delta;
   v->label = hs_strdup(label);
+  v->takes = hash_of_parameters(mod->m);
   if (mod->stepping)
     v->cursor = HS_NEW(&mod->m->arena, pipeline_cursor), *v->cursor = mod->cursor,
     v->cursor_of = mod->steppings;
@@ -199,11 +209,19 @@ repl_version *repl_commit(repl_module *mod, const char *label) {
   return add_version(mod, mod->at, delta, label);
 }
 
-repl_version *repl_base(const repl_module *mod) {
+static repl_version *before_passes(const repl_module *mod) {
   if (!mod->built && mod->versions.v[0]->verdict != REPL_INVALID) return mod->versions.v[0];
   repl_version *base = mod->at;
   for (repl_version *v = mod->at; v; v = v->parent)
     if (v->log.n && v->parent) base = v->parent;
+  return base;
+}
+
+repl_version *repl_base(const repl_module *mod) {
+  repl_version *base = before_passes(mod);
+  if (base->takes != mod->at->takes)
+    for (base = mod->at; base->parent && base->parent->takes == mod->at->takes;)
+      base = base->parent;
   return base->verdict == REPL_INVALID ? mod->at : base;
 }
 

@@ -30,6 +30,7 @@ struct repl_version {
   pass_log log;      // passes that ran to make it
   pass_notes notes;  // why they did what they did
   repl_verdict verdict;
+  u64 takes;  // hash of the types of the entry's parameters: equal where the same arguments fit
   // what a run needs, by the evaluator's ways [1] or not [0], once somebody asked (exec.h)
   hlo_memory memory[2];
   bool memory_known[2];
@@ -229,6 +230,8 @@ repl_module *repl_session_find(repl_session *, const char *number_or_name);
 repl_version *repl_commit(repl_module *, const char *label);
 // The version that "as loaded" refers to: version 0, or, for a module built at the prompt, or one
 // that was loaded invalid, the last one before any pass ran; the current one if that is invalid.
+// Where the arguments of the current version do not fit that one (resize, or a dump's state before
+// it was partitioned), it is the first since when they fit.
 repl_version *repl_base(const repl_module *);
 // Moves the module to one of its versions: undoes edits up to the common ancestor, then redoes
 // edits down to it.
