@@ -189,12 +189,50 @@ static void state_layout(pjrt_ready *r, bool tuple) {
   hlo_set_module_attr(r->m, (hlo_attr){.id = HLO_ATTR_ENTRY_COMPUTATION_LAYOUT, .v.p = p});
 }
 
-static bool uses_shardy(const hlo_module *m) {
-  const hlo_attr *a = hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  const hlo_frontend *f = a ? a->v.p : NULL;
-  for (u32 k = 0; f && k < f->n; k++)
-    if (hs_str_eq(f->v[k].key, HS_STR("xla.sdy.meshes"))) return true;
-  return false;
+// "{mesh = #sdy.mesh<[...]>, ...}" where Shardy partitions the module, else NULL.
+static const hs_str *shardy_meshes(const hlo_module *m) {
+  return hlo_frontend_find(hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES),
+                           "xla.sdy.meshes");
+}
+
+// Sharding propagation may choose tiles for a parameter that has no sharding, and the caller, who
+// has whole arrays, would not know: it is stated that each device gets the array.
+static void pin_parameters(hlo_module *m, const hs_str *meshes) {
+  static const hlo_sharding whole = {.type = HLO_SH_REPLICATED};
+  size_t name = 0, end;
+  while (meshes && name < meshes->n && strchr("{ ", meshes->p[name])) name++;
+  for (end = name; meshes && end < meshes->n && !strchr("= ", meshes->p[end]);) end++;
+  for (u32 k = 0; k < m->entry->nparams; k++) {
+    hlo_instr *p = m->entry->params[k];
+    if (hlo_attr_get(p, HLO_ATTR_SHARDING) || hlo_attr_get(p, HLO_ATTR_FRONTEND_ATTRIBUTES))
+      continue;
+    hlo_set_attr_ptr(p, HLO_ATTR_SHARDING, &whole);
+    if (!meshes) continue;
+    hs_buf b = {0};
+    hs_buf_printf(&b, "#sdy.sharding<@%.*s, [", (int)(end - name), meshes->p + name);
+    for (u32 d = 0; d < p->shape->rank; d++) hs_buf_puts(&b, d ? ", {}" : "{}");
+    hs_buf_puts(&b, "]>");
+    hlo_frontend_entry *e = HS_NEW(&m->arena, hlo_frontend_entry);
+    *e = (hlo_frontend_entry){HS_STR("xla.sdy.sharding"),
+                              {hs_arena_strndup(&m->arena, b.p, b.n), b.n}};
+    hlo_frontend *f = HS_NEW(&m->arena, hlo_frontend);
+    *f = (hlo_frontend){1, e};
+    hlo_set_attr_ptr(p, HLO_ATTR_FRONTEND_ATTRIBUTES, f);
+    hs_buf_free(&b);
+  }
+}
+
+// Text that JAX printed as HLO names the meshes, but does not say num_partitions.
+static hs_status count_devices(pjrt_ready *r) {
+  u32 replicas, partitions;
+  bool transfers;
+  r->replicas = (u32)HS_MAX(hlo_module_int(r->m, HLO_ATTR_REPLICA_COUNT, 1), 1);
+  r->partitions = (u32)HS_MAX(hlo_module_int(r->m, HLO_ATTR_NUM_PARTITIONS, 1), 1);
+  if (!r->shardy || r->partitions > 1) return HS_GOOD;
+  HS_TRY(hlo_eval_devices(r->m, NULL, &replicas, &partitions, &transfers));
+  r->partitions = partitions;
+  hlo_set_module_attr(r->m, (hlo_attr){.id = HLO_ATTR_NUM_PARTITIONS, .v.i = partitions});
+  return HS_GOOD;
 }
 
 // XLA:CPU's code generator knows loop fusions, not input fusions; a fusion's kind is a hint without
@@ -287,9 +325,9 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool dissolve,
   HS_TRY(check_leaves(from->entry->root->shape, "the result's output", 0));
   hlo_module *m = r->m = hlo_module_clone(from, from->name);
   hlo_journal_disable(m);
-  r->replicas = (u32)HS_MAX(hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1), 1);
-  r->partitions = (u32)HS_MAX(hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1), 1);
-  r->shardy = uses_shardy(m);
+  const hs_str *meshes = shardy_meshes(m);
+  r->shardy = meshes != NULL;
+  HS_TRY(count_devices(r));
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c)
       if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE))
@@ -311,7 +349,8 @@ hs_status pjrt_prepare(const hlo_module *from, bool backend_only, bool dissolve,
   map_aliases(r, &own, HLO_ATTR_INPUT_OUTPUT_ALIAS, !flat);
   map_aliases(r, &own, HLO_ATTR_BUFFER_DONOR, !flat);
   if (!flat) flatten(m, &r->arena);
-  else collect_shardings(r);
+  if (flat && r->partitions > 1 && !backend_only) pin_parameters(m, meshes);
+  if (flat) collect_shardings(r);
   state_layout(r, tuple);
   return HS_GOOD;
 }

@@ -114,6 +114,41 @@ static void no_fusions_among_parts(void **st) {
   hlo_module_free(m);
 }
 
+// XLA may not choose tiles for a parameter: each device gets the whole array. The number of devices
+// is what the collectives need where the module does not say it.
+static void pinned_parameters(void **st) {
+  (void)st;
+  static const char text[] =
+      "HloModule m%s, frontend_attributes={xla.sdy.meshes={rows = #sdy.mesh<[\"r\"=4]>}}\n"
+      "sum { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }\n"
+      "ENTRY e { p = f32[8,3] parameter(0) q = f32[] parameter(1), sharding={replicated}\n"
+      "  h = (f32[2,3]) custom-call(p), custom_call_target=\"xla.sdy.GlobalToLocalShape\", "
+      "frontend_attributes={xla.sdy.in_shardings=\"#sdy.sharding_per_value<[<@rows, "
+      "[{\\22r\\22}, {}]>]>\",xla.sdy.manual_axes=\"#sdy<manual_axes{\\22r\\22}>\"}\n"
+      "  g = f32[2,3] get-tuple-element(h), index=0\n"
+      "  t = f32[2,3] all-reduce(g), channel_id=1, replica_groups={{0,1,2,3}}, "
+      "use_global_device_ids=true, to_apply=sum\n"
+      "  ROOT r = f32[8,3] custom-call(t), custom_call_target=\"xla.sdy.LocalToGlobalShape\", "
+      "frontend_attributes={xla.sdy.out_shardings=\"#sdy.sharding_per_value<[<@rows, "
+      "[{\\22r\\22}, {}]>]>\",xla.sdy.manual_axes=\"#sdy<manual_axes{\\22r\\22}>\"} }\n";
+  for (u32 k = 0; k < 2; k++) {
+    char *module = hs_format(text, k ? ", num_partitions=4" : "");
+    hlo_module *m = parse(module);
+    hs_free(module);
+    pjrt_ready r;
+    assert_true(hs_ok(pjrt_prepare(m, false, false, &r)));
+    assert_int_equal(r.partitions, 4);
+    const hlo_instr *p = r.m->entry->params[0], *q = r.m->entry->params[1];
+    assert_int_equal(r.arg_sharding[0]->type, HLO_SH_REPLICATED);
+    const hs_str *stated =
+        hlo_frontend_find(hlo_attr_get(p, HLO_ATTR_FRONTEND_ATTRIBUTES), "xla.sdy.sharding");
+    assert_true(stated && hs_str_eq(*stated, HS_STR("#sdy.sharding<@rows, [{}, {}]>")));
+    assert_null(hlo_attr_get(q, HLO_ATTR_FRONTEND_ATTRIBUTES));
+    pjrt_ready_free(&r);
+    hlo_module_free(m);
+  }
+}
+
 static void tiles(void **st) {
   (void)st;
   hlo_module *m = parse("HloModule s, num_partitions=4\nENTRY e { p = s32[5,4] parameter(0), "
@@ -214,10 +249,10 @@ static void listed_groups(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(compile_options), cmocka_unit_test(struct_sizes),
-      cmocka_unit_test(flattened),       cmocka_unit_test(no_fusions_among_parts),
-      cmocka_unit_test(tiles),           cmocka_unit_test(whole_from_a_part),
-      cmocka_unit_test(listed_groups),
+      cmocka_unit_test(compile_options),   cmocka_unit_test(struct_sizes),
+      cmocka_unit_test(flattened),         cmocka_unit_test(no_fusions_among_parts),
+      cmocka_unit_test(pinned_parameters), cmocka_unit_test(tiles),
+      cmocka_unit_test(whole_from_a_part), cmocka_unit_test(listed_groups),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
