@@ -233,7 +233,7 @@ hs_status hlo_eval_concatenate(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
     i64 fs[HLO_MAX_RANK], n[HLO_MAX_RANK];
     hlo_row_major_strides(from->rank, from->dims, fs);
     memcpy(n, from->dims, from->rank * sizeof *n);
-    if (ops[k]->dynamic_sizes) n[dim] = ops[k]->dynamic_sizes[dim];
+    if (to->dynamic && ops[k]->dynamic_sizes) n[dim] = ops[k]->dynamic_sizes[dim];
     if (from->elements)
       ev_copy(w, to->rank, n, (char *)(*out)->data + at * ts[dim] * (i64)w, ts, ops[k]->data, fs);
     at += n[dim];

@@ -108,7 +108,8 @@ bool dyn_concatenate(dyn *d, hlo_instr *i) {
   u32 dim = (u32)hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], rank = i->shape->rank;
   hlo_instr *now = i, *at = dyn_used(d, hlo_operand(i, 0), 0, dim), *zero = dyn_const(i->parent, 0);
   bool moves = false;
-  for (u32 k = 0; k < i->noperands; k++) moves |= dyn_size(d, hlo_operand(i, k), 0, dim) != NULL;
+  for (u32 k = 0; k < i->noperands && i->shape->dynamic; k++)
+    moves |= dyn_size(d, hlo_operand(i, k), 0, dim) != NULL;
   if (moves && i->noperands > 1) {
     hlo_instr *first = hlo_operand(i, 0);
     i64 high[HLO_MAX_RANK] = {0};

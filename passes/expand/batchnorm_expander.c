@@ -171,6 +171,10 @@ static hs_status run(pass_ctx *c) {
                   (i->opcode == HLO_BATCH_NORM_INFERENCE && inference) ||
                   (i->opcode == HLO_BATCH_NORM_GRAD && grad);
       if (!mine) continue;
+      if (pass_hides_size(hlo_operand(i, 0))) {
+        pass_note_declined(c, i, NULL, "a size is set under a static type");
+        continue;
+      }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "expanded");
       hlo_instr *last = comp->last;

@@ -259,7 +259,7 @@ static hs_status run(pass_ctx *c) {
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_CHOLESKY) continue;
       hlo_instr *a = hlo_operand(i, 0);
-      if (hlo_shape_is_dynamic(a->shape)) {
+      if (pass_is_cut(a)) {
         pass_note_declined(c, i, NULL, "it has a dynamic dimension");
         continue;
       }

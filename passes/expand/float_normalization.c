@@ -139,13 +139,21 @@ static const hlo_shape *retyped(normalizer *z, const hlo_shape *s, hlo_dtype fro
   return hlo_shape_tuple(z->c->m->ctx, s->nelems, e);
 }
 
+// i as an array of another type. A size that is set under a static type is set behind the convert.
+static hlo_instr *converted_array(hlo_instr *i, hlo_dtype to) {
+  if (!pass_hides_size(i)) return hlo_build_convert(i, to);
+  hlo_instr *x = hlo_operand(i, 0),
+            *ops[] = {x->shape->dtype == to ? x : converted_array(x, to), hlo_operand(i, 1)};
+  return hlo_clone_instr(i->parent, i, pass_shape_as(i, to), 2, ops);
+}
+
 // i with its arrays of one type converted to the other; the convert of a convert from that type is
 // its operand.
 static hlo_instr *converted(normalizer *z, hlo_instr *i, hlo_dtype from, hlo_dtype to) {
   if (!count(i->shape, from)) return i;
   if (i->opcode == HLO_CONVERT && from == HLO_F32 && hlo_operand(i, 0)->shape->dtype == to)
     return hlo_operand(i, 0);
-  if (hlo_shape_is_array(i->shape)) return hlo_build_convert(i, to);
+  if (hlo_shape_is_array(i->shape)) return converted_array(i, to);
   hlo_instr **e = HS_NEW_ARRAY(z->c->scratch, hlo_instr *, i->shape->nelems + 1);
   for (u32 k = 0; k < i->shape->nelems; k++) e[k] = converted(z, hlo_add_gte(i, k), from, to);
   return hlo_add_tuple(i->parent, i->shape->nelems, e);
@@ -184,7 +192,7 @@ static void widen_result(normalizer *z, hlo_instr *i) {
   hlo_set_shape(i, retyped(z, old, HLO_BF16, HLO_F32));
   hlo_instr *back;
   if (hlo_shape_is_array(old)) {
-    back = hlo_build_convert(i, HLO_BF16);
+    back = converted_array(i, HLO_BF16);
   } else {
     hlo_instr **e = HS_NEW_ARRAY(z->c->scratch, hlo_instr *, old->nelems + 1);
     for (u32 k = 0; k < old->nelems; k++) {

@@ -446,9 +446,7 @@ static bool any_order(const hlo_computation *f) {
 
 // Of the indices or updates only some may be in use, which a loop over all of them does not know.
 static bool has_dynamic(const hlo_instr *i) {
-  bool any = hlo_shape_is_dynamic(i->shape);
-  for (u32 k = 0; k < i->noperands; k++) any |= hlo_shape_is_dynamic(hlo_operand(i, k)->shape);
-  return any;
+  return hlo_shape_is_dynamic(i->shape) || pass_reads_cut(i);
 }
 
 static hs_status run_scatter_expander(pass_ctx *c) {

@@ -237,8 +237,7 @@ static hs_status run(pass_ctx *c) {
     for (u32 k = 0, n = comp->ninstrs; k < n; k++) {
       hlo_instr *i = order[k];
       running run = {0};
-      if (i->opcode != HLO_REDUCE_WINDOW || !i->noperands ||
-          hlo_shape_is_dynamic(hlo_operand(i, 0)->shape))
+      if (i->opcode != HLO_REDUCE_WINDOW || !i->noperands || pass_is_cut(hlo_operand(i, 0)))
         continue;
       const hlo_instr *root = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root;
       bool by_element = !hlo_shape_is_tuple(root->shape) || root->opcode == HLO_TUPLE;

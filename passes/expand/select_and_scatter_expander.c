@@ -79,7 +79,9 @@ static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_SELECT_AND_SCATTER || hlo_shape_is_dynamic(i->shape)) continue;
+      if (i->opcode != HLO_SELECT_AND_SCATTER || hlo_shape_is_dynamic(i->shape) ||
+          pass_reads_cut(i))
+        continue;
       if (i->shape->rank == 0) {
         pass_note_declined(c, i, NULL, "it works on scalars");
         continue;

@@ -69,7 +69,7 @@ static hs_status run(pass_ctx *c) {
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_TOPK && !is_top_k_call(i)) continue;
       const hlo_shape *x = hlo_operand(i, 0)->shape;
-      if (hlo_shape_is_dynamic(x) || hlo_shape_is_dynamic(i->shape) || x->rank == 0) {
+      if (pass_reads_cut(i) || hlo_shape_is_dynamic(i->shape) || x->rank == 0) {
         pass_note_declined(c, i, NULL, "a dynamic shape, or a scalar");
         continue;
       }

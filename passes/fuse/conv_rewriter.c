@@ -23,6 +23,7 @@
 // `reject_types`, as in XLA); gradients of whole numbers; a kind that is written in the text.
 #include "passes/fuse/conv_call.h"
 #include "passes/fuse/fusion.h"
+#include "passes/run/rewrite.h"
 
 enum { MOST_SPATIAL = 8 };
 
@@ -64,7 +65,8 @@ static const char *refusal(const hlo_instr *conv, bool narrow) {
       labels_of(conv)->nspatial > MOST_SPATIAL)
     return "its dimensions";
   for (u32 k = 0; k < 2; k++)
-    if (hlo_operand(conv, k)->shape->elements == 0) return "its size";
+    if (hlo_operand(conv, k)->shape->elements == 0 || pass_is_cut(hlo_operand(conv, k)))
+      return "its size";
   if (hlo_dtype_is_float(t) ? hlo_dtype_bits(t) < 16 : hlo_dtype_bits(t) < 32 && !narrow)
     return "the library saturates results of this type";
   return NULL;

@@ -21,6 +21,7 @@
 #include "passes/fuse/conv_call.h"
 #include "passes/fuse/dot_epilogue.h"
 #include "passes/fuse/fusion.h"
+#include "passes/run/rewrite.h"
 
 enum { MOST_GELU = 48 };  // operations of a gelu
 
@@ -74,7 +75,7 @@ static const char *refusal(const hlo_instr *dot, double threshold, bool *lt) {
   double kept = 0, steps = 1;
   for (u32 side = 0; side < 2; side++) {
     dims d = dims_of(dot, side);
-    if (hlo_shape_is_dynamic(s[side]) || s[side]->elements == 0) return "its size";
+    if (pass_is_cut(hlo_operand(dot, side)) || s[side]->elements == 0) return "its size";
     if (d.contracting.n != 1 || s[side]->rank > d.batch.n + 2)
       return "it is no product of matrices";
     matrices += s[side]->rank == d.batch.n + 2;

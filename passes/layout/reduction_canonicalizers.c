@@ -33,6 +33,7 @@ static bool plain(const hlo_shape *s) {
 }
 
 static bool can_view(const hlo_instr *r) {
+  if (pass_reads_cut(r)) return false;
   for (u32 k = 0; k < r->noperands / 2; k++)
     if (!plain(hlo_operand(r, k)->shape) || !plain(result_of(r, k))) return false;
   return true;

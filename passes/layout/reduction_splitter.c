@@ -54,7 +54,7 @@ static hs_status run(pass_ctx *c) {
       const hlo_shape *s = hlo_operand(i, 0)->shape;
       hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
       if (dims.n < 2 || s->elements == 0 || is_one_kernel(s, dims)) continue;
-      if (hlo_shape_is_dynamic(s) || !hlo_shape_is_row_major(s)) {
+      if (pass_is_cut(hlo_operand(i, 0)) || !hlo_shape_is_row_major(s)) {
         pass_note_declined(c, i, NULL, "dynamic, or not row-major");
         continue;
       }

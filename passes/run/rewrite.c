@@ -200,6 +200,18 @@ hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
   return hlo_add_gte(tuple, k);
 }
 
+bool pass_hides_size(const hlo_instr *x) {
+  return x->opcode == HLO_SET_DIMENSION_SIZE && !hlo_shape_is_dynamic(x->shape);
+}
+bool pass_is_cut(const hlo_instr *x) {
+  return pass_hides_size(x) || hlo_shape_is_dynamic(x->shape);
+}
+bool pass_reads_cut(const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands; k++)
+    if (pass_is_cut(hlo_operand(i, k))) return true;
+  return false;
+}
+
 hlo_instr *pass_as_stated(hlo_instr *now, const hlo_shape *stated) {
   if (hlo_shape_compatible(now->shape, stated)) return now;
   if (!hlo_shape_is_tuple(stated))

@@ -450,9 +450,9 @@ static bool push_edited(pass_ctx *p, work *w) {
 static bool eligible(const hlo_instr *i) {
   if (i->opcode == HLO_PARAMETER) return false;
   if (i->opcode == HLO_CUSTOM_CALL) return true;
-  if (hlo_shape_is_dynamic(i->shape)) return false;
-  for (u32 k = 0; k < i->noperands; k++)
-    if (hlo_shape_is_dynamic(hlo_operand(i, k)->shape)) return false;
+  if (hlo_shape_is_dynamic(i->shape) || pass_reads_cut(i)) return false;
+  for (u32 k = 0; k < i->noperands; k++)  // a static type ends a size that rules would look past
+    if (pass_reads_cut(hlo_operand(i, k))) return false;
   return true;
 }
 

@@ -3,10 +3,13 @@
 // one before it. That halves the bytes moved and makes converts adjacent, which algsimp merges.
 // Applies to floating-point, complex and integer types; the conditions are XLA's.
 #include "passes/run/cache.h"
+#include "passes/run/rewrite.h"
 
 // Operations that only place elements; all operands carry elements of the result's type
-// (dynamic-slice's first one).
+// (dynamic-slice's first one). A size that is set under a static type lasts until the next
+// operation: no convert comes in between.
 static bool moves(const hlo_instr *i) {
+  if (pass_reads_cut(i)) return false;
   switch (i->opcode) {
   case HLO_CONCATENATE:
   case HLO_PAD:

@@ -115,7 +115,8 @@ static hs_status run_dot_decomposer(pass_ctx *c) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (!plain_dot(i) || canonical(i)) continue;
-      if (dynamic_elsewhere(hlo_operand(i, 0)->shape, dims_of(i).lb) ||
+      if (pass_hides_size(hlo_operand(i, 0)) || pass_hides_size(hlo_operand(i, 1)) ||
+          dynamic_elsewhere(hlo_operand(i, 0)->shape, dims_of(i).lb) ||
           dynamic_elsewhere(hlo_operand(i, 1)->shape, dims_of(i).rb)) {
         pass_note_declined(c, i, NULL, "a dynamic dimension would be merged");
         continue;
@@ -193,10 +194,7 @@ static hs_status run_dot_dimension_merger(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
-      if (!plain_dot(i) || hlo_shape_is_dynamic(i->shape) ||
-          hlo_shape_is_dynamic(hlo_operand(i, 0)->shape) ||
-          hlo_shape_is_dynamic(hlo_operand(i, 1)->shape))
-        continue;
+      if (!plain_dot(i) || hlo_shape_is_dynamic(i->shape) || pass_reads_cut(i)) continue;
       dot_dims x = dims_of(i);
       u32 n = x.lb.n;
       if (n < 2) continue;

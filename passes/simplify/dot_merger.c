@@ -60,8 +60,7 @@ static bool usable(const hlo_instr *d) {
     return false;
   for (u32 k = 0; k < 2; k++) {
     const hlo_instr *o = hlo_operand(d, k);
-    if (!o->shape->elements || o->shape->rank > MAX_ATOMS || hlo_shape_is_dynamic(o->shape))
-      return false;
+    if (!o->shape->elements || o->shape->rank > MAX_ATOMS || pass_is_cut(o)) return false;
     // Packed elements, and what widens them: libraries read those in place.
     if (hlo_dtype_bits((o->opcode == HLO_CONVERT ? hlo_operand(o, 0) : o)->shape->dtype) < 8)
       return false;

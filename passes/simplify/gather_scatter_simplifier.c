@@ -98,7 +98,8 @@ static hs_status run_gather_simplifier(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
-      if (i->opcode != HLO_GATHER || gather_is_simple(i) || hlo_shape_is_dynamic(i->shape))
+      if (i->opcode != HLO_GATHER || gather_is_simple(i) || hlo_shape_is_dynamic(i->shape) ||
+          pass_reads_cut(i))
         continue;
       if (hlo_attr_ints(i, HLO_ATTR_OPERAND_BATCHING_DIMS).n) {
         pass_note_declined(c, i, NULL, "it has operand batching dimensions");
@@ -204,7 +205,7 @@ static hs_status run_scatter_simplifier(pass_ctx *c) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_SCATTER || scatter_is_simple(i) || hlo_shape_is_dynamic(i->shape) ||
-          hlo_shape_is_dynamic(hlo_operand(i, i->noperands / 2)->shape))
+          pass_reads_cut(i))
         continue;
       if (hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS).n) {
         pass_note_declined(c, i, NULL, "it has input batching dimensions");
