@@ -170,15 +170,19 @@ static bool get_size(dyn *d, hlo_instr *i) {
 }
 
 // ---- reductions ---------------------------------------------------------------------------------
-// What does not count in a reduction of operand k of n.
+// What does not count in a reduction of operand k of n; NULL: nothing is known not to.
 static hlo_instr *neutral(hlo_instr *i, u32 k, u32 n) {
   hlo_instr *init = hlo_operand(i, n + k);
   hlo_dtype t = hlo_operand(i, k)->shape->dtype;
   hlo_opcode op = n == 1 ? pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) : HLO_OP_INVALID;
   bool counts = (op == HLO_ADD || op == HLO_MULTIPLY) && !pass_alg_is_identity(op, init);
+  if (counts && op == HLO_ADD && !hlo_dtype_has_zero(t)) return NULL;
   if (counts) return hlo_build_scalar_f64(i->parent, t, op == HLO_MULTIPLY);
+  if (n == 1 && pass_alg_counts_init_again(i)) return NULL;
   return init->shape->dtype == t ? init : hlo_build_convert(init, t);
 }
+
+static const char no_neutral[] = "no value leaves its results as they are";
 
 static bool reduce(dyn *d, hlo_instr *i) {
   u32 n = i->noperands / 2;
@@ -190,6 +194,7 @@ static bool reduce(dyn *d, hlo_instr *i) {
     for (u32 j = 0; j < s->rank; j++) {
       hlo_instr *size = holds(dims, j) ? dyn_size(d, first, 0, j) : NULL;
       if (size && !fill) fill = neutral(i, k, n);
+      if (size && !fill) return dyn_refuse(d, i, no_neutral);
       if (size) x = dyn_mask(x, j, size, fill);
     }
     hlo_set_operand(i, k, x);
@@ -225,8 +230,9 @@ static bool reduce_window(dyn *d, hlo_instr *i) {
     for (u32 j = 0; w && j < w->n; j++) {
       hlo_instr *size = dyn_size(d, first, 0, j);
       if (!size) continue;
-      if (!is_trivial(&w->v[j])) {
+      if (!is_trivial(&w->v[j]) || !i->shape->dynamic) {
         if (!fill) fill = neutral(i, k, n);
+        if (!fill) return dyn_refuse(d, i, no_neutral);
         x = dyn_mask(x, j, size, fill);
         size = windows(size, &w->v[j]);
       }
@@ -246,12 +252,16 @@ static hlo_instr *shared_size(dyn *d, hlo_instr *const *of, const i64 *dim) {
   return two ? dyn_op(HLO_MINIMUM, n[0], n[1]) : n[0] ? n[0] : n[1];
 }
 
+// x with zeros where dimension dim is not in use; in f32 where its type has none.
+static hlo_instr *zeroed(hlo_instr *x, i64 dim, hlo_instr *size) {
+  if (!hlo_dtype_has_zero(x->shape->dtype)) x = hlo_build_convert(x, HLO_F32);
+  return dyn_mask(x, dim, size, hlo_build_scalar_f64(x->parent, x->shape->dtype, 0));
+}
+
 // Masks a dimension over which two operands are multiplied and added.
-static void contract(dyn *d, hlo_instr *i, hlo_instr *const *of, hlo_instr **now, const i64 *dim) {
+static void contract(dyn *d, hlo_instr *const *of, hlo_instr **now, const i64 *dim) {
   hlo_instr *size = shared_size(d, of, dim);
-  for (u32 k = 0; size && k < 2; k++)
-    now[k] =
-        dyn_mask(now[k], dim[k], size, hlo_build_scalar_f64(i->parent, now[k]->shape->dtype, 0));
+  for (u32 k = 0; size && k < 2; k++) now[k] = zeroed(now[k], dim[k], size);
 }
 
 static bool dot(dyn *d, hlo_instr *i) {
@@ -263,8 +273,7 @@ static bool dot(dyn *d, hlo_instr *i) {
   u32 to = 0;
   for (u32 k = 0; k < 2; k++)
     batch[k] = hlo_attr_ints(i, batch_dims[k]), sum[k] = hlo_attr_ints(i, sum_dims[k]);
-  for (u32 j = 0; j < sum[0].n; j++)
-    contract(d, i, of, now, (const i64[]){sum[0].v[j], sum[1].v[j]});
+  for (u32 j = 0; j < sum[0].n; j++) contract(d, of, now, (const i64[]){sum[0].v[j], sum[1].v[j]});
   for (u32 j = 0; j < batch[0].n; j++)
     dyn_give(d, i, i, 0, to++, shared_size(d, of, (const i64[]){batch[0].v[j], batch[1].v[j]}));
   for (u32 k = 0; k < 2; k++)
@@ -285,7 +294,7 @@ bool dyn_convolution(dyn *d, hlo_instr *i) {
   for (u32 k = 0; k < l->nspatial; k++)
     if (dyn_size(d, of[1], 0, (u32)l->rhs_spatial[k]))
       return dyn_refuse(d, i, "the window has a dynamic size");
-  contract(d, i, of, now, (const i64[]){l->lhs_feature, l->rhs_input_feature});
+  contract(d, of, now, (const i64[]){l->lhs_feature, l->rhs_input_feature});
   dyn_give(d, i, i, 0, (u32)l->out_batch, dyn_size(d, of[0], 0, (u32)l->lhs_batch));
   dyn_give(d, i, i, 0, (u32)l->out_feature, dyn_size(d, of[1], 0, (u32)l->rhs_output_feature));
   for (u32 k = 0; k < l->nspatial && w && k < w->n; k++) {
@@ -293,7 +302,7 @@ bool dyn_convolution(dyn *d, hlo_instr *i) {
     hlo_instr *n = dyn_size(d, of[0], 0, from);
     if (!n) continue;
     if (!is_trivial(&w->v[k])) {
-      now[0] = dyn_mask(now[0], from, n, hlo_build_scalar_f64(i->parent, now[0]->shape->dtype, 0));
+      now[0] = zeroed(now[0], from, n);
       n = windows(n, &w->v[k]);
     }
     dyn_give(d, i, i, 0, (u32)l->out_spatial[k], n);
