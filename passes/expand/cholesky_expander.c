@@ -251,6 +251,9 @@ static hlo_computation *find(made_list *l, hlo_module *m, const hlo_shape *shape
   return n.comp;
 }
 
+// Each panel is written out, in some twenty instructions.
+enum { MOST_PANELS = 1000 };
+
 static hs_status run(pass_ctx *c) {
   made_list l = {0};
   i64 width = HS_MAX(1, pass_option_int(c, "block"));
@@ -265,6 +268,10 @@ static hs_status run(pass_ctx *c) {
       }
       if (!a->shape->elements) {
         pass_note_declined(c, i, NULL, "it has no elements");
+        continue;
+      }
+      if ((a->shape->dims[a->shape->rank - 1] - 1) / width >= MOST_PANELS) {
+        pass_note_declined(c, i, NULL, "it has more than %d panels", MOST_PANELS);
         continue;
       }
       if (!pass_may_rewrite(c)) goto done;
