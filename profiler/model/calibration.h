@@ -11,7 +11,7 @@
 #include "profiler/model/work.h"
 
 // A function of a size by points, x rising: between them log-log interpolation, outside constant.
-enum { PROF_CURVE_POINTS = 16 };
+enum { PROF_CURVE_POINTS = 20 };
 typedef struct prof_curve {
   u32 n;
   double x[PROF_CURVE_POINTS], y[PROF_CURVE_POINTS];

@@ -177,9 +177,11 @@ static char *load_text(const void *arg, u32 k) {
 
 static hs_status measure_stream(calibrate_bench *b) {
   enum { KB = 1024 };
+  // close where second and last caches end on some processor
   static const double bytes[] = {32 * KB,    64 * KB,    128 * KB,   256 * KB,   512 * KB,
-                                 1024 * KB,  4096 * KB,  12288 * KB, 24576 * KB, 28672 * KB,
-                                 31744 * KB, 32768 * KB, 49152 * KB, 131072 * KB};
+                                 1024 * KB,  2048 * KB,  3072 * KB,  4096 * KB,  12288 * KB,
+                                 24576 * KB, 28672 * KB, 31744 * KB, 32768 * KB, 49152 * KB,
+                                 65536 * KB, 81920 * KB, 98304 * KB, 131072 * KB};
   calibrate_say(b, "bandwidth by size");
   if (b->xla) return calibrate_streams_xla(b);
   memcpy(b->c->fresh, prof_generic.fresh, sizeof b->c->fresh);
