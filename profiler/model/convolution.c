@@ -4,6 +4,8 @@
 // the gradient of the filter (backends/cpu/rt/conv.c says which is which). In all of them the
 // filter, which is the result of the last one, has an order of its own, so that each run copies it,
 // but where it is the same in every run.
+#include <math.h>
+
 #include "profiler/model/work.h"
 
 // Whether the "window" is the image of the result's gradients and the result is the filter.
@@ -22,12 +24,24 @@ static bool is_constant(const hlo_instr *i) {
   return i->opcode == HLO_CONSTANT;
 }
 
+// As the cpu backend does it (backends/cpu/rt/conv_dnnl.c): by images, or by features where there
+// are few images or the filter is the larger array, and no piece too small.
+static void cut(prof_product *p, double work, double images, double lhs, double rhs) {
+  enum { PIECE = 1 << 20, MOST = 16, FEATURES = 32, FEW = 4 };
+  double most = HS_MIN(floor(work / PIECE), MOST);
+  double features = p->grouped ? 1 : HS_MIN(most, floor(p->n / FEATURES));
+  double batch = p->gradient ? 1 : HS_MIN(most, images);
+  p->by_features = p->gradient || batch < FEW ? features > batch : rhs > lhs && features >= FEW;
+  p->pieces = HS_MAX(p->by_features ? features : batch, 1);
+}
+
 prof_product prof_conv_form(const hlo_instr *i, double flops) {
   const hlo_dim_labels *d = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   const hlo_shape *l = hlo_operand(i, 0)->shape, *r = hlo_operand(i, 1)->shape,
                   *o = hlo_shape_leaf(i->shape, 0);
-  prof_product p = {.batch = 1, .m = 1, .n = 1, .k = 1, .type = l->dtype, .convolution = true};
+  prof_product p = {
+      .batch = 1, .m = 1, .n = 1, .k = 1, .type = l->dtype, .convolution = true, .pieces = 1};
   p.operands = (double)l->elements + (double)r->elements;
   p.taps = 1;
   for (u32 k = 0; w && k < w->n; k++) p.taps *= (double)w->v[k].size;
@@ -43,6 +57,7 @@ prof_product prof_conv_form(const hlo_instr *i, double flops) {
   p.gradient = is_filter_gradient(w, &p, p.m / HS_MAX((double)o->dims[d->out_batch], 1));
   double filter = (double)(p.gradient ? o : r)->elements;
   if (p.gradient || !is_constant(hlo_operand(i, 1))) p.filter = filter;
-  p.by_features = p.gradient || filter > (double)l->elements;
+  double work = (double)o->elements * (double)r->elements / HS_MAX(p.n * p.batch, 1);
+  cut(&p, work, (double)o->dims[d->out_batch], (double)l->elements, (double)r->elements);
   return p;
 }

@@ -51,8 +51,8 @@ void prof_estimate_kernel(const hlo_instr *i, const prof_device *d, prof_kernel 
   prof_work w;
   prof_count_work(i, &c, &w);
   if (w.free) return;
-  const prof_place all[] = {{w.read, w.read + w.written, false},
-                            {w.written, w.read + w.written, true}};
+  const prof_place all[] = {{w.read, w.read + w.written, false, 0, 0},
+                            {w.written, w.read + w.written, true, 0, 0}};
   price(&w, d, 2, all, out);
   out->unknown = w.special == PROF_UNKNOWN;
   if (w.special == PROF_COLLECTIVE) {
@@ -92,10 +92,10 @@ typedef struct estimator {
   double *bytes;    // by instruction id: of the memory that it was given, 0: it has none of its own
   u32 *uses;        // by instruction id: of that memory that are still to come
   u32 nfree;        // blocks of memory that nobody needs any more
-  free_block free[MOST_FREE];
-  hlo_live_plan *plan;        // of memory, as a backend shares it, or naive
-  prof_residency *residency;  // of the computation at hand; NULL: not simulated
-  u32 simulated;              // computations that were
+  free_block free[MOST_FREE];  // the oldest first
+  hlo_live_plan *plan;         // of memory, as a backend shares it, or naive
+  prof_residency *residency;   // of the computation at hand; NULL: not simulated
+  u32 simulated;               // computations that were
 } estimator;
 
 static bool is_kernel(const estimator *x, const hlo_instr *i) {
@@ -171,6 +171,10 @@ static u32 count_uses(const hlo_instr *i) {
   return n;
 }
 
+static void remove_block(estimator *x, u32 k) {
+  memmove(&x->free[k], &x->free[k + 1], (--x->nfree - k) * sizeof *x->free);
+}
+
 // The clock when the block that a new value gets was last touched; -1: none that is free fits.
 static double take_block(estimator *x, double bytes) {
   u32 best = MOST_FREE;
@@ -180,16 +184,16 @@ static double take_block(estimator *x, double bytes) {
   if (best == MOST_FREE) return -1;
   double at = x->free[best].at;
   x->free[best].bytes -= bytes;
-  if (x->free[best].bytes <= 0) x->free[best] = x->free[--x->nfree];
+  if (x->free[best].bytes <= 0) remove_block(x, best);
   return at;
 }
 
 // One use of that memory less; after the last it is free. With too many blocks the oldest goes.
 static void release(estimator *x, u32 source) {
   if (!(x->bytes[source] > 0) || !x->uses[source] || --x->uses[source]) return;
-  u32 k = x->nfree < MOST_FREE ? x->nfree++ : 0;
-  for (u32 q = 0; x->nfree == MOST_FREE && q < MOST_FREE; q++)
-    if (x->free[q].at < x->free[k].at) k = q;
+  if (x->nfree == MOST_FREE) remove_block(x, 0);
+  u32 k = x->nfree++;
+  for (; k && x->free[k - 1].at > x->touched[source]; k--) x->free[k] = x->free[k - 1];
   x->free[k] = (free_block){x->bytes[source], x->touched[source]};
 }
 
@@ -214,13 +218,13 @@ static u32 find_places(estimator *x, const hlo_instr *i, const prof_work *w, dou
     double distance = *at < 0 ? all : *clock - *at + own;
     if (k && *at == *clock + own) continue;  // the same array again: it is at hand
     if (n < MOST_PLACES - 1)
-      p[n++] = (prof_place){bytes, HS_MIN(distance, HS_MAX(all, own)), false};
+      p[n++] = (prof_place){bytes, HS_MIN(distance, HS_MAX(all, own)), false, 0, 0};
     else p[n - 1].bytes += bytes;
     *at = *clock + own;
   }
   double result = (double)hlo_shape_bytes(i->shape), at = take_block(x, result);
   double far = at < 0 ? reuse : HS_MIN(*clock - at + own, reuse);
-  p[n++] = (prof_place){w->written, HS_MAX(far, own), true};
+  p[n++] = (prof_place){w->written, HS_MAX(far, own), true, 0, 0};
   *clock += own;
   x->touched[i->id] = *clock;
   x->bytes[i->id] = result;
@@ -337,7 +341,7 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
     x->touched[i->id] = *clock;
     const hlo_cost *c = &x->cost[i->id];
     if (x->residency)
-      prof_residency_touch(x->residency, i, c->bytes_read, c->bytes_written, 0, NULL);
+      prof_residency_touch(x->residency, i, c->bytes_read, c->bytes_written, PROF_BY_ONE, 0, NULL);
     return;
   }
   prof_work w;
@@ -350,7 +354,8 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   add_copy(x, i, &w);
   if (x->out->total.parts > 1) divide(&w, x->out->total.parts);
   prof_place p[MOST_PLACES];
-  u32 n = x->residency ? prof_residency_touch(x->residency, i, w.read, w.written, MOST_PLACES, p)
+  u32 n = x->residency ? prof_residency_touch(x->residency, i, w.read, w.written,
+                                              prof_cpu_sharing(&w, x->d), MOST_PLACES, p)
                        : find_places(x, i, &w, all, clock, p);
   prof_kernel *k = &x->out->kernels[i->id];
   price(&w, x->d, n, p, k);
@@ -374,7 +379,7 @@ static hs_status simulate(estimator *x, const hlo_computation *c, double times) 
   if (x->d->family != PROF_CPU || c->ninstrs < 2 || x->simulated++ >= MOST_SIMULATED)
     return HS_GOOD;
   bool once = c != c->module->entry && times <= 1;
-  return prof_residency_new(x->plan, c, x->cost, once ? x->live : 0, &x->residency);
+  return prof_residency_new(x->plan, c, x->cost, once ? x->live : 0, x->d, &x->residency);
 }
 
 // One execution of a computation, times how often it runs.

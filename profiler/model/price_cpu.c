@@ -16,33 +16,38 @@
 static double both(double a, double b) { return HS_MAX(a, b) + PROF_EXPOSED * HS_MIN(a, b); }
 
 // Seconds of a byte that is read, and of one that is written: of loops that only read or only
-// write. Beside reading, writing takes what a stream of both takes less that.
-static double byte_time(const prof_calibration *c, bool all, double distance, bool written,
+// write. Beside reading, writing takes what a stream of both takes less that, for a line is read
+// before it is written and written back; over what the loop reads only the latter.
+static double byte_time(const prof_calibration *c, bool all, double distance, const prof_place *p,
                         bool reads) {
   if (!reads) return 1 / prof_curve_at(&c->fill[all], distance);
   double read = 1 / prof_curve_at(&c->load[all], distance);
-  if (!written) return read;
+  if (!p->written) return read;
   double both = 2 / prof_curve_at(&c->stream[all], distance);
-  return HS_MIN(HS_MAX(both - read, both / 4), both * 3 / 4);
+  double apart = HS_MIN(HS_MAX(both - read, both / 4), both * 3 / 4);
+  double over = HS_MAX(both - 2 * read, both / 8);
+  return apart + (HS_MIN(over, apart) - apart) * p->over;
 }
 
 // Beyond the caches that one thread has to itself, on any processor.
 #define OWN_CACHE_BYTES (2.0 * (1 << 20))
 
-// Threads take the chunks of a loop as they come: of n threads each finds one part in n where it
-// left it itself, and the rest in the cache of another, which is as far as the cache they share.
-// The curves are of one loop over and over, whose chunks stay with their threads.
-static double memory_time(const prof_calibration *c, u32 threads, u32 n, const prof_place *p) {
+// Each thread has a run of consecutive chunks, the same in every loop over as many elements, so
+// that it finds its part of an array where it left it. What other threads wrote last is handed
+// over, but for one part in n, no faster than from the cache that all share.
+static double memory_time(const prof_calibration *c, bool all, u32 threads, u32 n,
+                          const prof_place *p) {
   double s = 0, read = 0, written = 0;
   for (u32 k = 0; k < n; k++) *(p[k].written ? &written : &read) += p[k].bytes;
-  bool reads = read > written / 16, all = threads > 1;
+  bool reads = read > written / 16;
+  const double far = 2 * threads * OWN_CACHE_BYTES;  // in none of theirs
   for (u32 k = 0; k < n; k++) {
     if (!(p[k].bytes > 0)) continue;
-    double own = HS_MAX(p[k].distance, p[k].bytes), far = HS_MAX(own, threads * OWN_CACHE_BYTES);
-    double byte = byte_time(c, all, own, p[k].written, reads);
-    if (all && far > own) {
-      double other = byte_time(c, all, far, p[k].written, reads);
-      byte += (other - byte) * (threads - 1) / threads;
+    double own = HS_MAX(p[k].distance, p[k].bytes);
+    double byte = byte_time(c, all, own, &p[k], reads);
+    if (threads > 1 && p[k].handed > 0 && far > own) {
+      double other = byte_time(c, all, far, &p[k], reads);
+      byte += HS_MAX(other - byte, 0) * p[k].handed * (threads - 1) / threads;
     }
     s += p[k].bytes * byte;
   }
@@ -142,6 +147,7 @@ static double product_time(const prof_product *p, const prof_calibration *c, u32
     double column_s = HS_MAX(p->m, p->n) < FEW ? c->vector_few_s : c->vector_product_s;
     double s = p->by_rows ? p->batch * flops * c->vector_rows_s + rows * c->vector_row_s
                           : p->batch * flops * column_s;
+    if (is_short_float(p->type)) s += p->operands * c->pack_bf16_s;
     *cut = product_cut(p, c, s, threads);
     return c->product_s + s / *cut + (*cut > 1 ? c->parallel_s : 0);
   }
@@ -158,7 +164,18 @@ static double product_time(const prof_product *p, const prof_calibration *c, u32
   return c->product_s + opening + p->batch * flops / rate / (alone ? 1 : *cut) + pack / *cut;
 }
 
-static double convolution_time(const prof_work *w, const prof_calibration *c, u32 threads) {
+// Among how many threads a convolution is shared. *all: by the library's own, which the curves of
+// all are of.
+static double convolution_cut(const prof_work *w, const prof_calibration *c, u32 threads,
+                              bool *all) {
+  const double library = 1 << 25;  // operations from which it is left to them
+  double pieces = w->product.pieces;
+  *all = threads > 1 && (c->xla || (pieces < 2 && w->flops >= library));
+  return *all ? threads : pieces / ceil(pieces / threads);
+}
+
+static double convolution_time(const prof_work *w, const prof_calibration *c, u32 threads,
+                               double *cut) {
   const prof_product *p = &w->product;
   double flops = w->flops;
   const prof_curve *rate = c->convolution;
@@ -166,8 +183,10 @@ static double convolution_time(const prof_work *w, const prof_calibration *c, u3
   else if (prof_type_of(p->type) == PROF_F16) rate = c->convolution_bf16;
   else if (p->gradient) rate = c->convolution_weights;
   else if (p->dilated) rate = c->convolution_dilated;
-  double r = prof_curve_at(&rate[threads > 1], flops);
-  return c->convolution_s + flops / r + p->filter * c->filter_s / (p->by_features ? threads : 1);
+  bool all;
+  *cut = convolution_cut(w, c, threads, &all);
+  double s = flops / prof_curve_at(&rate[all], flops) / (all ? 1 : *cut);
+  return c->convolution_s + s + p->filter * c->filter_s / (p->by_features ? *cut : 1);
 }
 
 // ---- chunks -------------------------------------------------------------------------------------
@@ -229,41 +248,61 @@ static bool is_serial(prof_special s, bool xla) {
   return s == PROF_SCATTER || s == PROF_SOLVE || (xla && s == PROF_TOPK);
 }
 
+static void price_loop(const prof_work *w, const prof_calibration *c, u32 threads, u32 n,
+                       const prof_place *places, prof_kernel *out) {
+  bool serial = is_serial(w->special, c->xla),
+       cut_by_shape = !c->xla && (w->special == PROF_STREAM || w->special == PROF_GATHER);
+  double one = loop_time(w, c) + special_time(w, c, threads), chunks = 1;
+  if (cut_by_shape) chunks = chunks_of(w);
+  else if (!serial)
+    chunks = HS_MAX(floor(both(one, memory_time(c, false, threads, n, places)) / CHUNK_S), 1);
+  // as long as the thread with the most chunks
+  double cut = chunks / ceil(chunks / threads);
+  // what a scatter changes is copied by all
+  bool copied = w->special == PROF_SCATTER && !c->xla && threads > 1;
+  out->compute_s = one / cut;
+  out->memory_s = memory_time(c, cut > 1 || copied, threads, n, places);
+  if (cut > 1) out->memory_s *= threads / cut, out->launch_s += c->parallel_s;
+  out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
+}
+
+// What is combined across rows is not of the threads that have the rows.
+prof_sharing prof_cpu_sharing(const prof_work *w, const prof_device *d) {
+  const prof_calibration *c = d->measured;
+  if (d->family != PROF_CPU || d->threads < 2 || is_serial(w->special, c->xla)) return PROF_BY_ONE;
+  double cut = 2;
+  bool all;
+  if (w->special == PROF_PRODUCT && w->product.convolution)
+    cut = convolution_cut(w, c, d->threads, &all);
+  else if (w->special == PROF_PRODUCT) (void)product_time(&w->product, c, d->threads, &cut);
+  else if (w->special == PROF_STREAM || w->special == PROF_GATHER) cut = chunks_of(w);
+  if (cut <= 1) return PROF_BY_ONE;
+  bool across = w->reduced_column > 0 || w->against > 0;
+  return across ? PROF_ACROSS : PROF_IN_RUNS;
+}
+
 void prof_price_cpu(const prof_work *w, const prof_device *d, u32 n, const prof_place *places,
                     prof_kernel *out) {
   const prof_calibration *c = d->measured;
   u32 threads = HS_MAX(d->threads, 1);
   *out = (prof_kernel){.bytes = w->read + w->written, .flops = w->flops, .launch_s = c->kernel_s};
   if (w->special == PROF_PRODUCT) {
-    double cut = threads;
-    out->compute_s = w->product.convolution ? convolution_time(w, c, threads)
+    double cut;
+    out->compute_s = w->product.convolution ? convolution_time(w, c, threads, &cut)
                                             : product_time(&w->product, c, threads, &cut);
-    out->memory_s = memory_time(c, cut > 1 ? threads : 1, n, places);
-    // rates by size were measured with operands in a cache; a narrow product does too little with
+    out->memory_s = memory_time(c, cut > 1, threads, n, places);
+    // rates by size were measured with operands in a cache. A narrow product does too little with
     // each element to hide that it comes from further away, and a convolution loads and stores
     // images between its operations
     const prof_product *p = &w->product;
     bool hides = !p->convolution && HS_MIN(p->m, p->n) > PROF_NARROW;
     out->seconds = out->launch_s +
-                   (hides ? HS_MAX(out->compute_s, out->memory_s) : out->compute_s + out->memory_s);
+                   (hides ? both(out->compute_s, out->memory_s) : out->compute_s + out->memory_s);
   } else if (w->special == PROF_SORT) {
     out->compute_s = special_time(w, c, threads);
-    out->memory_s = memory_time(c, 1, n, places);
+    out->memory_s = memory_time(c, false, threads, n, places);
     out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
-  } else {
-    double memory = memory_time(c, 1, n, places);
-    double one = loop_time(w, c) + special_time(w, c, threads);
-    bool cut_by_shape = !c->xla && (w->special == PROF_STREAM || w->special == PROF_GATHER);
-    double chunks = is_serial(w->special, c->xla) ? 1
-                    : cut_by_shape                ? chunks_of(w)
-                                                  : HS_MAX(floor(both(one, memory) / CHUNK_S), 1);
-    // the threads take chunk after chunk
-    double cut = chunks / ceil(chunks / threads);
-    out->compute_s = one / cut;
-    out->memory_s = cut > 1 ? memory_time(c, threads, n, places) : memory;
-    if (cut > 1) out->launch_s += c->parallel_s;
-    out->seconds = out->launch_s + both(out->compute_s, out->memory_s);
-  }
+  } else price_loop(w, c, threads, n, places, out);
   out->bound = out->launch_s > HS_MAX(out->compute_s, out->memory_s) ? PROF_LAUNCH
                : out->memory_s >= out->compute_s                     ? PROF_MEMORY
                                                                      : PROF_COMPUTE;

@@ -17,6 +17,9 @@
 // and again, and so do the bodies of loops. Between two calls of a computation that is called once
 // in a run lies the rest of the run.
 //
+// Threads have caches of their own. Each range says whose the last accesses were: what all of them
+// wrote has to be handed to one that reads it, once, and then lies both ways.
+//
 // Invariant: the ranges do not overlap, and none is empty.
 #include "profiler/model/residency.h"
 
@@ -26,6 +29,7 @@
 
 enum { MOST_BUFFERS = 3072, MOST_RANGES = 64 };
 #define MOST_BYTES ((i64)1 << 61)
+#define SHARED_BYTES 32768.0  // in caches it does not matter which thread has less
 
 typedef struct span {
   i64 from, to;
@@ -34,6 +38,7 @@ typedef struct span {
 typedef struct touched {
   span s;
   u32 group, rank;  // the kernel that touched it last, and which of its accesses did
+  u32 by;           // prof_sharing, several: how it lies in the caches of the threads
 } touched;
 
 struct prof_residency {
@@ -148,8 +153,8 @@ static void cut(prof_residency *r, span s, u32 now) {
     }
     span c = common(x.s, s);
     take_from_group(r, x.group, length(c));
-    if (x.s.from < c.from) left[m++] = (touched){{x.s.from, c.from}, x.group, x.rank};
-    if (c.to < x.s.to) left[m++] = (touched){{c.to, x.s.to}, x.group, x.rank};
+    if (x.s.from < c.from) left[m++] = (touched){{x.s.from, c.from}, x.group, x.rank, x.by};
+    if (c.to < x.s.to) left[m++] = (touched){{c.to, x.s.to}, x.group, x.rank, x.by};
     splice(r, k, 1, m, left);
     k += m;
   }
@@ -167,7 +172,15 @@ static void put(prof_residency *r, touched new) {
   splice(r, find(r, new.s.from), 0, 1, &new);
 }
 
-static void touch(prof_residency *r, u32 n, const moved *a) {
+// How a range lies in the caches of the threads, all of it; what is only read stays there.
+static u32 lies(const prof_residency *r, span s) {
+  u32 by = ~0u;
+  for (size_t k = find(r, s.from); k < r->ranges.n && r->ranges.v[k].s.from < s.to; k++)
+    by &= r->ranges.v[k].by;
+  return by + 1 ? by : 0;
+}
+
+static void touch(prof_residency *r, u32 n, const moved *a, u32 by) {
   u32 group = (u32)r->groups.n;
   i64 bytes = 0;
   for (u32 k = 0; k < n; k++) {
@@ -178,7 +191,7 @@ static void touch(prof_residency *r, u32 n, const moved *a) {
       cut(r, a[k].s, group);
       continue;
     }
-    put(r, (touched){a[k].s, group, k});
+    put(r, (touched){a[k].s, group, k, by | (a[k].written ? 0 : lies(r, a[k].s))});
     bytes += length(a[k].s);
   }
   push_group(r, bytes);
@@ -246,8 +259,8 @@ static void find_parts(prof_residency *r, span s) {
 }
 
 // The bytes that were touched since a range, for each part of it that was touched at another time.
-static u32 distances(prof_residency *r, const moved *a, double own, u32 most, u32 n,
-                     prof_place *p) {
+static u32 distances(prof_residency *r, const moved *a, double own, u32 by, double over, u32 most,
+                     u32 n, prof_place *p) {
   double rate = a->bytes / (double)length(a->s);
   i64 left = length(a->s), all = sum_of_groups(r, r->groups.n);
   u32 first = n;
@@ -258,22 +271,34 @@ static u32 distances(prof_residency *r, const moved *a, double own, u32 most, u3
     left -= c;
     double recent = (double)(all - sum_of_groups(r, x->group + 1u));
     double bytes = (double)c * rate, d = recent + ((double)r->groups.v[x->group] + own) / 2;
+    // no other thread may keep what is written
+    double handed = by == PROF_ACROSS || (a->written ? x->by != by : !(x->by & by));
     prof_place *last = n > first ? &p[n - 1] : NULL;
     if (last && (n == most || d < last->distance * 1.25)) {
       last->distance += (d - last->distance) * bytes / (last->bytes + bytes);
+      last->handed += (handed - last->handed) * bytes / (last->bytes + bytes);
+      last->over += (over - last->over) * bytes / (last->bytes + bytes);
       last->bytes += bytes;
-    } else if (n < most) p[n++] = (prof_place){bytes, d, a->written};
+    } else if (n < most) p[n++] = (prof_place){bytes, d, a->written, handed, over};
     else p[n - 1].bytes += bytes;
   }
   if (left <= 0) return n;
   double bytes = (double)left * rate;
-  if (n < most) p[n++] = (prof_place){bytes, (double)r->total, a->written};
+  if (n < most) p[n++] = (prof_place){bytes, (double)r->total, a->written, 0, over};
   else p[n - 1].bytes += bytes;
   return n;
 }
 
+// The part of a range that accesses before it, of the same kernel, read.
+static double read_part(const moved *a, u32 k) {
+  i64 bytes = 0;
+  for (u32 j = 0; j < k && a[k].written; j++)
+    if (!a[j].written) bytes += length(common(a[k].s, a[j].s));
+  return HS_MIN((double)bytes / (double)length(a[k].s), 1);
+}
+
 u32 prof_residency_touch(prof_residency *r, const hlo_instr *i, double read, double written,
-                         u32 most, prof_place *p) {
+                         prof_sharing by, u32 most, prof_place *p) {
   moved a[MOST_RANGES];
   u32 n = accesses_of(r, i, read, written, a), places = 0;
   double own = 0;
@@ -281,15 +306,15 @@ u32 prof_residency_touch(prof_residency *r, const hlo_instr *i, double read, dou
   for (u32 k = 0; k < n && most; k++) {
     // results last, and with room of their own
     u32 room = a[k].written ? most : most - 1;
-    places = distances(r, &a[k], own, room, places, p);
+    places = distances(r, &a[k], own, by, read_part(a, k), room, places, p);
   }
-  touch(r, n, a);
+  touch(r, n, a, by);
   return places;
 }
 
 // ---- the module ---------------------------------------------------------------------------------
 hs_status prof_residency_new(hlo_live_plan *plan, const hlo_computation *c, const hlo_cost *cost,
-                             double between, prof_residency **out) {
+                             double between, const prof_device *d, prof_residency **out) {
   *out = NULL;
   prof_residency *r = hs_calloc(1, sizeof *r);
   hs_status s = hlo_live_plan_ranges(plan, c, &r->arena, &r->live);
@@ -300,11 +325,18 @@ hs_status prof_residency_new(hlo_live_plan *plan, const hlo_computation *c, cons
   for (u32 t = 0; t < r->live.n; t++) {
     const hlo_instr *i = r->live.order[t];
     if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
-    prof_residency_touch(r, i, cost[i->id].bytes_read, cost[i->id].bytes_written, 0, NULL);
+    double read = cost[i->id].bytes_read, written = cost[i->id].bytes_written;
+    prof_sharing by = PROF_BY_ONE;
+    if (d->threads > 1 && read + written >= SHARED_BYTES && !hlo_op_has(i->opcode, HLO_F_CONTROL)) {
+      prof_work w;
+      prof_count_work(i, &cost[i->id], &w);
+      by = prof_cpu_sharing(&w, d);
+    }
+    prof_residency_touch(r, i, read, written, by, 0, NULL);
   }
   i64 other = (i64)HS_MIN(between, (double)MOST_BYTES);
   moved others = {{r->total, r->total + other}, between, true};
-  if (other > 0) touch(r, 1, &others);
+  if (other > 0) touch(r, 1, &others, 0);
   r->total += other;
   *out = r;
   return hs_poll();

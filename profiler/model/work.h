@@ -30,7 +30,8 @@ typedef struct prof_product {
   double taps;       // positions of the window
   bool gradient;     // of a convolution's filter
   double filter;     // elements of a filter that is put in order in each run
-  bool by_features;  // a convolution that threads share by features: each puts its part in order
+  double pieces;     // that the cpu backend cuts a convolution into; 1: none
+  bool by_features;  // these are of its features: each thread puts its part of the filter in order
 } prof_product;
 
 // What runs as a loop of its own and not as a stream over elements.

@@ -19,30 +19,59 @@ static void filters(void **st) {
   (void)st;
   loaded x =
       load("HloModule m\nENTRY main {\n  p = f32[8,4,4,64] parameter(0)\n"
-           "  q = f32[3,3,64,96] parameter(1)\n  k = f32[1,1,64,64] constant({...})\n"
-           "  f = f32[8,4,4,96] convolution(p, q), window={size=3x3 pad=1_1x1_1}, "
+           "  q = f32[3,3,64,128] parameter(1)\n  k = f32[1,1,64,64] constant({...})\n"
+           "  f = f32[8,4,4,128] convolution(p, q), window={size=3x3 pad=1_1x1_1}, "
            "dim_labels=b01f_01io->b01f\n"
            "  c = f32[8,4,4,64] convolution(p, k), window={size=1x1}, dim_labels=b01f_01io->b01f\n"
-           "  g = f32[3,3,64,96] convolution(p, f), window={size=4x4 pad=1_1x1_1}, "
+           "  g = f32[3,3,64,128] convolution(p, f), window={size=4x4 pad=1_1x1_1}, "
            "dim_labels=f01b_i01o->01bf\n"
-           "  ROOT t = (f32[8,4,4,64], f32[3,3,64,96]) tuple(c, g)\n}\n");
+           "  ROOT t = (f32[8,4,4,64], f32[3,3,64,128]) tuple(c, g)\n}\n");
   prof_product forward = work_of(&x, "f").product, kept = work_of(&x, "c").product,
                gradient = work_of(&x, "g").product;
   assert_false(forward.gradient);
-  assert_float_equal(forward.filter, 9 * 64 * 96, 0);
+  assert_float_equal(forward.filter, 9 * 64 * 128, 0);
   assert_true(forward.by_features);
   assert_float_equal(kept.filter, 0, 0);
   assert_false(kept.by_features);
   // the window is 4 by 4, and the result has 3 by 3 positions for each of 64 features
   assert_true(gradient.gradient);
-  assert_float_equal(gradient.filter, 9 * 64 * 96, 0);
+  assert_float_equal(gradient.filter, 9 * 64 * 128, 0);
   prof_calibration c = prof_generic, dearer = prof_generic;
   dearer.filter_s += 1e-9;
   double one = seconds(&x, "f", &dearer, 1) - seconds(&x, "f", &c, 1),
          two = seconds(&x, "f", &dearer, 2) - seconds(&x, "f", &c, 2);
-  assert_float_equal((float)one, 9 * 64 * 96 * 1e-9f, 1e-10f);
+  assert_float_equal((float)one, 9 * 64 * 128 * 1e-9f, 1e-10f);
   assert_float_equal((float)two, (float)one / 2, 1e-10f);
   assert_true(seconds(&x, "c", &dearer, 1) == seconds(&x, "c", &c, 1));
+  unload(&x);
+}
+
+// Images are shared among threads, where they are enough work each.
+static void pieces(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nENTRY main {\n  p = f32[4,32,32,64] parameter(0)\n"
+                  "  s = f32[1,32,32,64] slice(p), slice={[0:1], [0:32], [0:32], [0:64]}\n"
+                  "  k = f32[1,1,64,64] constant({...})\n"
+                  "  t = f32[1,1,64,16] constant({...})\n"
+                  "  b = f32[4,32,32,64] convolution(p, k), window={size=1x1}, "
+                  "dim_labels=b01f_01io->b01f\n"
+                  "  o = f32[1,32,32,16] convolution(s, t), window={size=1x1}, "
+                  "dim_labels=b01f_01io->b01f\n"
+                  "  ROOT r = (f32[4,32,32,64], f32[1,32,32,16]) tuple(b, o)\n}\n");
+  assert_float_equal(work_of(&x, "b").product.pieces, 4, 0);
+  assert_float_equal(work_of(&x, "o").product.pieces, 1, 0);
+  prof_device d = prof_device_calibrated(&prof_generic);
+  prof_kernel one[2], two[2];
+  for (u32 k = 0; k < 2; k++) {
+    const hlo_instr *i = hlo_find_instr(x.m, k ? "o" : "b");
+    d.threads = 1;
+    prof_estimate_kernel(i, &d, &one[k]);
+    d.threads = 2;
+    prof_estimate_kernel(i, &d, &two[k]);
+  }
+  double call = prof_generic.convolution_s;
+  assert_float_equal((float)(two[0].compute_s - call), (float)(one[0].compute_s - call) / 2, 1e-9f);
+  assert_true(two[1].compute_s == one[1].compute_s);
   unload(&x);
 }
 
@@ -134,8 +163,8 @@ static void threads_together(void **st) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(filters), cmocka_unit_test(images),
-                                     cmocka_unit_test(sharing), cmocka_unit_test(short_rows),
-                                     cmocka_unit_test(threads_together)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(filters), cmocka_unit_test(pieces),     cmocka_unit_test(images),
+      cmocka_unit_test(sharing), cmocka_unit_test(short_rows), cmocka_unit_test(threads_together)};
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -11,10 +11,15 @@
 // ---- residency ----------------------------------------------------------------------------------
 enum { S = 4096, MOST = 16 };  // bytes of an array; places
 
-static u32 touch(const loaded *x, prof_residency *r, const char *name, prof_place *p) {
+static u32 touch_as(const loaded *x, prof_residency *r, const char *name, prof_sharing by,
+                    prof_place *p) {
   const hlo_instr *i = hlo_find_instr(x->m, name);
   const hlo_cost *c = &x->cost.by_id[i->id];
-  return prof_residency_touch(r, i, c->bytes_read, c->bytes_written, MOST, p);
+  return prof_residency_touch(r, i, c->bytes_read, c->bytes_written, by, MOST, p);
+}
+
+static u32 touch(const loaded *x, prof_residency *r, const char *name, prof_place *p) {
+  return touch_as(x, r, name, PROF_BY_ONE, p);
 }
 
 // The plan that the simulation reads until its end: of one test at a time.
@@ -24,7 +29,8 @@ static prof_residency *simulated(const loaded *x, bool naive, double between) {
   prof_residency *r;
   assert_null(plan);
   assert_true(hs_ok(hlo_live_plan_new(x->m, naive, &plan)));
-  assert_true(hs_ok(prof_residency_new(plan, x->m->entry, x->cost.by_id, between, &r)));
+  prof_device d = prof_device_calibrated(&prof_generic);
+  assert_true(hs_ok(prof_residency_new(plan, x->m->entry, x->cost.by_id, between, &d, &r)));
   return r;
 }
 
@@ -205,6 +211,75 @@ static void powers_of_two(void **st) {
   assert_float_equal(s[0] * 8, s[1], 1e-12);
 }
 
+// ---- threads ------------------------------------------------------------------------------------
+// What all threads wrote is handed to the one that reads it, once; then it lies both ways, until
+// somebody writes it.
+static void handed(void **st) {
+  (void)st;
+  loaded x = load(three);
+  prof_place p[MOST];
+  prof_residency *r = simulated(&x, true, 0);
+  touch_as(&x, r, "a", PROF_IN_RUNS, p);
+  touch_as(&x, r, "b", PROF_IN_RUNS, p);
+  assert_float_equal(p[0].handed, 0, 0);
+  touch_as(&x, r, "b", PROF_BY_ONE, p);
+  assert_float_equal(p[0].handed, 1, 0);
+  assert_float_equal(p[1].handed, 1, 0);  // and that is taken from them
+  touch_as(&x, r, "b", PROF_BY_ONE, p);
+  assert_float_equal(p[0].handed, 0, 0);
+  assert_float_equal(p[1].handed, 0, 0);
+  touch_as(&x, r, "b", PROF_IN_RUNS, p);
+  assert_float_equal(p[0].handed, 0, 0);
+  touch_as(&x, r, "b", PROF_ACROSS, p);
+  assert_float_equal(p[0].handed, 1, 0);
+  end(r);
+  unload(&x);
+}
+
+// What the kernel reads itself is written where it is.
+static void over(void **st) {
+  (void)st;
+  loaded x = load(three);
+  prof_place p[MOST];
+  prof_residency *r = simulated(&x, false, 0);
+  touch(&x, r, "a", p);
+  assert_int_equal(touch(&x, r, "b", p), 2);
+  assert_float_equal(p[0].over, 0, 0);
+  assert_float_equal(p[1].over, 1, 0);
+  end(r);
+  unload(&x);
+}
+
+// In the second caches of two threads together a matrix is multiplied at their rate; what one of
+// them had before comes from the cache that both share.
+static void own_parts(void **st) {
+  (void)st;
+  prof_calibration c = prof_generic;
+  for (u32 k = 0; k < 2; k++) {
+    c.load[k] = c.stream[k] = (prof_curve){0};
+    prof_curve_add(&c.load[k], 4e6, k ? 200e9 : 100e9);
+    prof_curve_add(&c.load[k], 5e6, k ? 20e9 : 10e9);
+    c.stream[k] = c.load[k];
+  }
+  prof_device d = prof_device_calibrated(&c);
+  d.threads = 2;
+  prof_work w = {.points = 5e5, .row = 5e5, .read = 2e6};
+  prof_kernel own, other;
+  prof_place p = {2e6, 2e6, false, 0, 0};
+  prof_price_cpu(&w, &d, 1, &p, &own);
+  p.handed = 1;
+  prof_price_cpu(&w, &d, 1, &p, &other);
+  assert_float_equal((float)own.memory_s, 2e6f / 200e9f, 1e-9f);
+  assert_float_equal((float)other.memory_s, 1e6f / 200e9f + 1e6f / 20e9f, 1e-9f);
+  // nothing is read before it is written over
+  w.written = 2e6;
+  prof_place both[] = {{2e6, 2e6, false, 0, 0}, {2e6, 2e6, true, 0, 0}};
+  prof_price_cpu(&w, &d, 2, both, &own);
+  both[1].over = 1;
+  prof_price_cpu(&w, &d, 2, both, &other);
+  assert_true(other.memory_s < 0.8 * own.memory_s);
+}
+
 // ---- chunks -------------------------------------------------------------------------------------
 static double started(double bytes, bool single) {
   prof_device d = prof_device_calibrated(&prof_generic);
@@ -213,7 +288,7 @@ static double started(double bytes, bool single) {
                  .read = bytes / 2,
                  .written = bytes / 2,
                  .single = single};
-  prof_place p = {bytes, bytes, false};
+  prof_place p = {bytes, bytes, false, 0, 0};
   prof_kernel k;
   prof_price_cpu(&w, &d, 1, &p, &k);
   return k.launch_s - prof_generic.kernel_s;
@@ -233,7 +308,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(distances),     cmocka_unit_test(in_place),  cmocka_unit_test(one_plan),
       cmocka_unit_test(between_calls), cmocka_unit_test(too_large), cmocka_unit_test(apart),
-      cmocka_unit_test(powers_of_two), cmocka_unit_test(chunks),
+      cmocka_unit_test(powers_of_two), cmocka_unit_test(chunks),    cmocka_unit_test(handed),
+      cmocka_unit_test(over),          cmocka_unit_test(own_parts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
