@@ -534,6 +534,7 @@ bool hlo_moves_nothing(const hlo_instr *i) {
     const hlo_shape *in = hlo_operand(i, 0)->shape;
     return hlo_shape_is_row_major(in) && hlo_shape_is_row_major(i->shape);
   }
+  if (i->opcode == HLO_TRANSPOSE) return transpose_is_bitcast(i);
   return i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_marker(i);
 }
 

@@ -23,7 +23,7 @@ typedef struct hlo_cost_table {
 } hlo_cost_table;
 
 // Whether running an instruction is no kernel: parameters, constants, tuples and bitcasts, markers,
-// a reshape of arrays that lie row by row.
+// a reshape of arrays that lie row by row, a transpose that is only its result's layout.
 bool hlo_moves_nothing(const hlo_instr *);
 // Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add
 // up).

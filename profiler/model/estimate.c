@@ -145,17 +145,20 @@ static u32 source_of(const estimator *x, const hlo_instr *i, const prof_work *w)
   return i->opcode == HLO_GET_TUPLE_ELEMENT ? i->id : x->source[o->id];
 }
 
+// What `i` is another name for, itself if it is none.
+static const hlo_instr *named_by(const hlo_instr *i) {
+  while (i->noperands && i->opcode != HLO_TUPLE && hlo_moves_nothing(i)) i = hlo_operand(i, 0);
+  return i;
+}
+
 // An update of part of an array is done in place where nobody else needs the array; else all of it
 // is copied first.
 static void add_copy(const estimator *x, const hlo_instr *i, prof_work *w) {
   double bytes = prof_updated_bytes(i);
   if (bytes <= 0) return;
   const hlo_instr *o = prof_updated_operand(i);
-  const hlo_instr *from = o;
   // the parameter of a loop's body may be changed, one of the entry may not
-  while (from && hlo_op_has(from->opcode, HLO_F_FREE) && from->noperands &&
-         from->opcode != HLO_TUPLE)
-    from = hlo_operand(from, 0);
+  const hlo_instr *from = o ? named_by(o) : NULL;
   bool kept = !o || x->o.naive || (o->first_use && o->first_use->next) ||
               from->opcode == HLO_CONSTANT ||
               (from->opcode == HLO_PARAMETER && from->parent == from->parent->module->entry);
@@ -371,6 +374,25 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   add_total(x, k, times);
 }
 
+// A result has memory of its own, also where it is an argument or a constant by another name, and
+// is a copy then; donated arguments aside.
+static void add_kept_results(estimator *x, const hlo_instr *root) {
+  bool all = root->opcode == HLO_TUPLE;
+  if (hlo_attrs_find(root->parent->module->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS)) return;
+  for (u32 k = 0, n = all ? root->noperands : 1; k < n; k++) {
+    const hlo_instr *i = all ? hlo_operand(root, k) : root, *from = named_by(i);
+    if (from->opcode != HLO_PARAMETER && from->opcode != HLO_CONSTANT) continue;
+    double bytes = (double)hlo_shape_bytes(i->shape), far = HS_MAX(2 * bytes, x->live),
+           points = (double)i->shape->elements;
+    prof_work w = {.points = points, .row = points, .read = bytes, .written = bytes};
+    const prof_place p[] = {{bytes, far, false, 0, 0}, {bytes, far, true, 0, 0}};
+    prof_kernel copy;
+    price(&w, x->d, HS_COUNT(p), p, &copy);
+    x->now += copy.seconds;
+    add_total(x, &copy, 1);
+  }
+}
+
 // Where caches decide, with the places that a plan of memory gives. What is called once comes back
 // after all the rest that is live.
 static hs_status simulate(estimator *x, const hlo_computation *c, double times) {
@@ -393,6 +415,7 @@ static hs_status add_computation(estimator *x, const hlo_computation *c, double 
   for (hlo_instr *i = order ? order[0] : c->first; i && !hs_interrupted();
        i = order ? order[++at] : i->next)
     add_instr(x, i, times, all, &clock, &hidden);
+  if (c == c->module->entry) add_kept_results(x, c->root);
   x->out->total.time_s += times * HS_MAX(x->now, x->net);
   x->out->total.hidden_s += times * HS_MAX(hidden, 0);
   prof_residency_free(x->residency);

@@ -636,9 +636,6 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   }
   default: break;
   }
-  if (i->opcode == HLO_TRANSPOSE && w->written == 0) {  // a bitcast to XLA, where layouts differ
-    w->read = w->written = (double)hlo_shape_bytes(i->shape);
-  }
   if (i->opcode == HLO_FUSION) {
     count_fusion(w, hlo_fusion_comp(i));
     count_product_within(w, hlo_fusion_comp(i));

@@ -162,9 +162,35 @@ static void threads_together(void **st) {
   assert_float_equal(slow[1].y[0], 30e9, 0);
 }
 
+// A transpose that is only its result's layout is no kernel; a result is a copy of an argument.
+static void renamed(void **st) {
+  (void)st;
+  const char *form = "HloModule m\nENTRY main {\n  p = f32[512,256]{1,0} parameter(0)\n"
+                     "  t = f32[256,512]{0,1} transpose(p), dimensions={1,0}\n%s}\n";
+  const char *ends[] = {"  ROOT n = f32[256,512]{0,1} negate(t)\n",
+                        "  n = f32[256,512]{0,1} negate(t)\n"
+                        "  ROOT r = (f32[256,512]{0,1}, f32[256,512]{0,1}) tuple(n, t)\n"};
+  double took[2];
+  for (u32 k = 0; k < 2; k++) {
+    char *text = hs_format(form, ends[k]);
+    loaded x = load(text);
+    prof_device d = prof_device_calibrated(&prof_generic);
+    prof_module e;
+    assert_true(work_of(&x, "t").free);
+    assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &e)));
+    took[k] = e.total.time_s - e.total.fresh_s;
+    assert_int_equal(e.total.kernels, k + 1);
+    prof_module_free(&e);
+    unload(&x);
+    hs_free(text);
+  }
+  assert_true(took[1] > 1.5 * took[0]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(filters), cmocka_unit_test(pieces),     cmocka_unit_test(images),
-      cmocka_unit_test(sharing), cmocka_unit_test(short_rows), cmocka_unit_test(threads_together)};
+      cmocka_unit_test(filters), cmocka_unit_test(pieces),      cmocka_unit_test(images),
+      cmocka_unit_test(sharing), cmocka_unit_test(short_rows),  cmocka_unit_test(threads_together),
+      cmocka_unit_test(renamed)};
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
