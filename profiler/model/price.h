@@ -25,6 +25,9 @@ typedef enum prof_sharing { PROF_BY_ONE = 1, PROF_IN_RUNS = 2, PROF_ACROSS = 4 }
 // Products with so few rows or columns load too much for each operation to hide it.
 #define PROF_NARROW 16
 
+// The other two extents of the products by which a short one is measured.
+#define PROF_LONG 384
+
 // One execution on a machine that was calibrated (d->measured) ...
 void prof_price_cpu(const prof_work *, const prof_device *, u32 n, const prof_place *,
                     prof_kernel *out);

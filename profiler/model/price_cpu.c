@@ -137,6 +137,15 @@ static double product_cut(const prof_product *p, const prof_calibration *c, doub
   return chunks / ceil(chunks / threads);
 }
 
+// The part of a cube's rate that is left with one extent of so much. The curve is of one short
+// extent beside two that are long; in a cube none is short, whatever its size.
+static double narrow(const prof_curve *curve, double extent, const prof_product *p) {
+  double side = cbrt(p->m * p->n * p->k), measured = cbrt(extent * PROF_LONG * PROF_LONG);
+  if (extent >= HS_MIN(side, PROF_LONG)) return 1;
+  double weight = log(side / extent) / log(measured / extent);
+  return pow(prof_curve_at(curve, extent), HS_MIN(weight, 1));
+}
+
 // *cut: the threads that share it.
 static double product_time(const prof_product *p, const prof_calibration *c, u32 threads,
                            double *cut) {
@@ -155,9 +164,8 @@ static double product_time(const prof_product *p, const prof_calibration *c, u32
   // several products share the threads: each runs as on one
   bool alone = p->batch <= 1, shared = threads > 1 && alone;
   double rate = prof_curve_at(product_curve(c, p, shared), flops) *
-                prof_curve_at(&c->narrow_m[shared], p->m) *
-                prof_curve_at(&c->narrow_n[shared], p->n) *
-                prof_curve_at(&c->narrow_k[shared], p->k);
+                narrow(&c->narrow_m[shared], p->m, p) * narrow(&c->narrow_n[shared], p->n, p) *
+                narrow(&c->narrow_k[shared], p->k, p);
   double pack = is_short_float(p->type) ? p->operands * c->pack_bf16_s
                                         : p->packed * c->pack_s + p->turned * c->turn_s;
   double opening = !alone && *cut > 1 ? c->parallel_s : 0;  // the curves of one have it in them
@@ -217,8 +225,12 @@ static double log2_of(double n) { return n > 2 ? log2(n) : 1; }
 static double special_time(const prof_work *w, const prof_calibration *c, u32 threads) {
   switch (w->special) {
   case PROF_SORT: {
-    // lines are sorted side by side, each by one thread; a single one by keys by all of them
-    double lines = HS_MAX(w->items / HS_MAX(w->line, 1), 1), cut = HS_MIN(lines, threads);
+    // lines are sorted side by side, some thousand elements by one thread; a single one by keys by
+    // all of them
+    const double task = 4096;
+    double lines = HS_MAX(w->items / HS_MAX(w->line, 1), 1),
+           tasks = ceil(lines / HS_MAX(floor(task / HS_MAX(w->line, 1)), 1)),
+           cut = tasks / ceil(tasks / threads);
     if (w->comparator || (c->xla && w->compares > 1))
       return w->items * log2_of(w->line) * c->comparator_s / cut;
     bool all = lines < 2 && threads > 1;

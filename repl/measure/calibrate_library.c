@@ -218,24 +218,23 @@ static hs_status measure_packing(calibrate_bench *b) {
 // The part of a cube's rate that a product with one short extent has, for each of the three.
 static hs_status measure_narrow(calibrate_bench *b, double base) {
   static const u32 least[] = {2, 4, 8, 16, 32, 64};
-  enum { LONG = 384 };
   prof_calibration *c = b->c;
   prof_curve *const curves[] = {c->narrow_m, c->narrow_n, c->narrow_k};
   for (u32 form = 0; form < HS_COUNT(curves); form++) {
     curves[form][0] = (prof_curve){0};
     for (size_t k = 0; k < HS_COUNT(least); k++) {
-      u32 e[3] = {LONG, LONG, LONG};
+      u32 e[3] = {PROF_LONG, PROF_LONG, PROF_LONG};
       e[form] = least[k];
-      double flops = 2.0 * least[k] * LONG * LONG, s;
+      double flops = 2.0 * least[k] * PROF_LONG * PROF_LONG, s;
       HS_TRY(calibrate_time(b, 1, dot_text("f32", "f32", e[0], e[1], e[2]), &s));
       // the model adds the loads of narrow products
-      double bytes = form < 2 && least[k] <= PROF_NARROW ? 4.0 * LONG * LONG : 0;
+      double bytes = form < 2 && least[k] <= PROF_NARROW ? 4.0 * PROF_LONG * PROF_LONG : 0;
       double rate = flops / without_loads(b, s - base, bytes);
       prof_curve_add(&curves[form][0], least[k],
                      HS_MIN(rate / prof_curve_at(&c->product_f32[0], flops), 2));
     }
     // by definition; ours is as good from 64 on
-    if (b->xla) prof_curve_add(&curves[form][0], LONG, 1);
+    if (b->xla) prof_curve_add(&curves[form][0], PROF_LONG, 1);
     curves[form][1] = curves[form][0];
   }
   return HS_GOOD;

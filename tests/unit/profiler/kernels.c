@@ -187,10 +187,44 @@ static void renamed(void **st) {
   assert_true(took[1] > 1.5 * took[0]);
 }
 
+// A thread sorts some thousand elements at a time: fewer are not shared.
+static void short_lines(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nc {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+                  "  ROOT l = pred[] compare(a, b), direction=LT\n}\n"
+                  "ENTRY main {\n  p = f32[64,16] parameter(0)\n  q = f32[1024,16] parameter(1)\n"
+                  "  few = f32[64,16] sort(p), dimensions={1}, to_apply=c\n"
+                  "  many = f32[1024,16] sort(q), dimensions={1}, to_apply=c\n"
+                  "  ROOT t = (f32[64,16], f32[1024,16]) tuple(few, many)\n}\n");
+  const prof_calibration *c = &prof_generic;
+  assert_true(seconds(&x, "few", c, 2) == seconds(&x, "few", c, 1));
+  assert_true(seconds(&x, "many", c, 2) < 0.6 * seconds(&x, "many", c, 1));
+  unload(&x);
+}
+
+// An extent is short beside others: in a small cube none is.
+static void cubes(void **st) {
+  (void)st;
+  loaded x =
+      load("HloModule m\nENTRY main {\n  p = f32[8,8] parameter(0)\n"
+           "  q = f32[8,384] parameter(1)\n  r = f32[384,384] parameter(2)\n"
+           "  cube = f32[8,8] dot(p, p), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+           "  wide = f32[8,384] dot(q, r), lhs_contracting_dims={1}, "
+           "rhs_contracting_dims={0}\n"
+           "  ROOT t = (f32[8,8], f32[8,384]) tuple(cube, wide)\n}\n");
+  prof_calibration c = prof_generic, slower;
+  c.product_s = 0;
+  slower = c;
+  for (u32 k = 0; k < slower.narrow_m[0].n; k++) slower.narrow_m[0].y[k] /= 2;
+  assert_true(seconds(&x, "cube", &slower, 1) == seconds(&x, "cube", &c, 1));
+  assert_true(seconds(&x, "wide", &slower, 1) > 1.5 * seconds(&x, "wide", &c, 1));
+  unload(&x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(filters), cmocka_unit_test(pieces),      cmocka_unit_test(images),
       cmocka_unit_test(sharing), cmocka_unit_test(short_rows),  cmocka_unit_test(threads_together),
-      cmocka_unit_test(renamed)};
+      cmocka_unit_test(renamed), cmocka_unit_test(short_lines), cmocka_unit_test(cubes)};
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
