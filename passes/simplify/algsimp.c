@@ -451,8 +451,10 @@ static bool eligible(const hlo_instr *i) {
   if (i->opcode == HLO_PARAMETER) return false;
   if (i->opcode == HLO_CUSTOM_CALL) return true;
   if (hlo_shape_is_dynamic(i->shape) || pass_reads_cut(i)) return false;
-  for (u32 k = 0; k < i->noperands; k++)  // a static type ends a size that rules would look past
-    if (pass_reads_cut(hlo_operand(i, k))) return false;
+  // an operand ends a size that its own operand hides, and rules would look past it
+  for (u32 k = 0; k < i->noperands; k++)
+    for (u32 j = 0; j < hlo_operand(i, k)->noperands; j++)
+      if (pass_hides_size(hlo_operand(hlo_operand(i, k), j))) return false;
   return true;
 }
 
