@@ -86,6 +86,33 @@ static bool takes_over(const hlo_instr *i, const nest *n) {
   return false;
 }
 
+// Whether an instruction is, or its users are, the tuple of the program's results or nothing else.
+static bool only_returned(const hlo_instr *i) {
+  hlo_for_each_use(use, i)
+    if (!hlo_is(use->user, HLO_TUPLE) || !hlo_is_root(use->user)) return false;
+  return hlo_is_root(i) || i->first_use;
+}
+
+// What the program computes on the way lies in caches, and a result may take its place: there
+// stores past the caches are slower.
+bool emit_ends_there(const hlo_instr *i) {
+  const hlo_module *m = i->parent->module;
+  if (i->parent != m->entry || hlo_attrs_find(m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS)) return false;
+  i64 bytes = hlo_shape_bytes(i->shape);
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *o = hlo_operand(i, k);
+    if (hlo_is(o, HLO_BITCAST) || hlo_is(o, HLO_GET_TUPLE_ELEMENT)) o = hlo_operand(o, 0);
+    bool small = hlo_shape_bytes(o->shape) <= bytes / 8;
+    if (!small && !hlo_is(o, HLO_PARAMETER) && !hlo_is(o, HLO_CONSTANT)) return false;
+  }
+  if (hlo_shape_is_array(i->shape)) return only_returned(i);
+  hlo_for_each_use(use, i) {
+    const hlo_instr *leaf = use->user;
+    if (!hlo_is(leaf, HLO_GET_TUPLE_ELEMENT) || !only_returned(leaf)) return false;
+  }
+  return true;
+}
+
 // The operands that the only result of a kernel along rows may take the place of.
 static void add_shares(emit_unit *u, const nest *n, emit_kernel *k) {
   if (k->kind != EMIT_ROW_WISE) return;
@@ -103,7 +130,9 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
   emit_body *b = hs_calloc(1, sizeof *b);
   (void)pthread_mutex_init(&b->lock, NULL);
   *out = NULL;
-  nest_machine m = {.vector_bytes = u->options.vector_bytes, .cache_bytes = emit_cache_bytes()};
+  nest_machine m = {.vector_bytes = u->options.vector_bytes,
+                    .cache_bytes = emit_cache_bytes(),
+                    .near_bytes = emit_ends_there(i) ? emit_near_bytes() : 0};
   hs_status s = hlo_tuning_of(i, &m.wanted);
   if (hs_ok(s)) s = nest_lower(&b->arena, i, &b->n);
   if (!hs_ok(s)) {

@@ -27,6 +27,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -49,7 +50,7 @@ struct emit_jit {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static char *host_cpu, *host_features;
-static i64 host_cache;
+static i64 host_cache, host_near;
 
 static void doing_bodies(u32 n, emit_body *const *bodies) {
   const char *names[KERNELS_PER_MODULE];
@@ -66,19 +67,26 @@ static void fatal_error(const char *reason) {
 }
 
 // The largest cache that CPUID describes: leaf 4 of Intel's manual, 8000001Dh of AMD's. (sysconf
-// adds up the caches of a whole machine.)
-static i64 last_cache(void) {
-  i64 most = 0;
+// adds up the caches of a whole machine.) near: how much lies where stores are faster than in
+// memory. The last cache of Intel's servers, which does not include those before it, is as far from
+// a core as memory is: there it is the second caches of all cores.
+static i64 last_cache(i64 *near) {
+  i64 most = 0, second = 0;
 #if defined(__x86_64__)
   static const unsigned leaves[] = {4, 0x8000001D};
   for (size_t l = 0; l < HS_COUNT(leaves); l++)
     for (unsigned k = 0; k < 8; k++) {
       unsigned a = 0, b = 0, c = 0, d = 0;
       if (!__get_cpuid_count(leaves[l], k, &a, &b, &c, &d) || (a & 31) == 0) break;
-      most = HS_MAX(most, ((i64)(b >> 22) + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) *
-                              ((i64)c + 1));
+      i64 bytes = ((i64)(b >> 22) + 1) * ((b >> 12 & 1023) + 1) * ((b & 4095) + 1) * ((i64)c + 1);
+      unsigned level = a >> 5 & 7;
+      bool includes = d >> 1 & 1;
+      if (l == 0 && level == 2) second = bytes * HS_MAX((i64)sysconf(_SC_NPROCESSORS_ONLN), 1);
+      if (l == 0 && level == 3 && includes) second = 0;
+      most = HS_MAX(most, bytes);
     }
 #endif
+  *near = second ? HS_MIN(second, most) : most;
   return most;
 }
 
@@ -89,7 +97,7 @@ static void init_llvm(void) {
   (void)LLVMInitializeNativeAsmParser();
   host_cpu = LLVMGetHostCPUName();
   host_features = LLVMGetHostCPUFeatures();
-  host_cache = last_cache();
+  host_cache = last_cache(&host_near);
   const char *args[] = {"hlosh", "-disable-lsr"};
   LLVMParseCommandLineOptions(2, args, NULL);
 }
@@ -105,6 +113,11 @@ u32 emit_vector_bytes(void) {
 i64 emit_cache_bytes(void) {
   (void)pthread_once(&once, init_llvm);
   return host_cache;
+}
+
+i64 emit_near_bytes(void) {
+  (void)pthread_once(&once, init_llvm);
+  return host_near;
 }
 
 static hs_status target_machine(const void *none, LLVMTargetMachineRef *out) {

@@ -41,6 +41,9 @@ void emit_each_helper(void (*with)(void *arg, const char *symbol, u64 address), 
 // region.c: adds the region's function to the module, with the kernels that it inlines.
 hs_status emit_region_code(const emit_region *, LLVMContextRef, LLVMModuleRef,
                            const emit_options *);
+// emit.c: whether the program makes what the instruction is from arguments that stay as they are,
+// and never reads it again.
+bool emit_ends_there(const hlo_instr *);
 // emit.c: adds a body's function to the module.
 hs_status emit_body_code(emit_body *, LLVMContextRef, LLVMModuleRef, const emit_options *);
 
@@ -64,6 +67,7 @@ hs_status emit_jit_new(const emit_options *, emit_jit **out);  // keeps a copy o
 void emit_jit_free(emit_jit *);  // with the code that it compiled; NULL is fine
 u32 emit_vector_bytes(void);     // of this machine's widest registers worth using
 i64 emit_cache_bytes(void);      // of this machine's last cache; 0: not known
+i64 emit_near_bytes(void);       // of its caches where stores are faster than in memory
 // Compiles what is to be done on `threads` threads and sets the entry points; takes from `code`
 // what fits (NULL: nothing). E_UNSUPPORTED or E_INTERNAL of the first that fails.
 hs_status emit_jit_compile(emit_jit *, const emit_work *, u32 threads, emit_code *code);

@@ -282,6 +282,8 @@ void nest_interleave(nest *);
 typedef struct nest_machine {
   u32 vector_bytes;   // width of the vectors; 0: scalar code
   i64 cache_bytes;    // of the last cache that a core has a part in; 0: not known
+  i64 near_bytes;     // when nothing reads the results again: of the caches that take stores faster
+                      // than memory does; 0: something may read them, or not known
   hlo_tuning wanted;  // a schedule by hand: obeyed where it applies
 } nest_machine;
 // Chooses lanes, unrolling, tiles and the chunk grid of every stage, and splits long reductions.

@@ -407,18 +407,30 @@ static u32 tile_loop(const nest *n, const nest_stage *st, const u8 *visited) {
   return NEST_NONE;
 }
 
-// Whether what the stage reads and writes is more than the last cache holds.
-static bool exceeds_caches(const nest *n, const nest_stage *st, const u8 *visited, i64 cache) {
+// Whether what the stage stores should go past the caches: it and what the stage reads are more
+// than the last cache holds; or nobody reads it again, and all that is more than caches take
+// quickly, of which a good part is written (of a gather, the stage reads less than is there to be
+// read), and one byte at least read for two written: lines that are only written need not be
+// fetched first, which Intel's caches notice.
+static bool past_caches(const nest *n, const nest_stage *st, const u8 *visited,
+                        const nest_machine *m) {
   u8 *seen = hs_calloc(n->bufs.n + 1, 1);
-  for (size_t i = 0; i < n->nodes.n; i++)
-    if (visited[i] && n->nodes.v[i].kind == NEST_LOAD) seen[n->nodes.v[i].buf] = 1;
-  for (size_t k = 0; k < st->stores.n; k++) seen[st->stores.v[k].buf] = 1;
-  double bytes = 0;
+  bool again = false;
+  for (size_t k = 0; k < st->stores.n; k++) seen[st->stores.v[k].buf] = 2;
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    const nest_node *x = &n->nodes.v[i];
+    if (x->kind != NEST_LOAD) continue;
+    again |= seen[x->buf] == 2;
+    if (visited[i] && !seen[x->buf]) seen[x->buf] = 1;
+  }
+  double bytes[3] = {0};  // untouched, read, written
   for (size_t k = 0; k < n->bufs.n; k++)
-    if (seen[k])
-      bytes += (double)n->bufs.v[k].elements * (double)hlo_dtype_storage(n->bufs.v[k].dtype);
+    bytes[seen[k]] += (double)n->bufs.v[k].elements * (double)hlo_dtype_storage(n->bufs.v[k].dtype);
   hs_free(seen);
-  return cache > 0 && bytes > (double)cache;
+  double all = bytes[1] + bytes[2];
+  if (m->cache_bytes > 0 && all > (double)m->cache_bytes) return true;
+  double near = (double)m->near_bytes;
+  return near > 0 && !again && all > 2 * near && 2 * bytes[2] >= near && 2 * bytes[1] >= bytes[2];
 }
 
 // The vectors after which what is read at remainders of the last loop repeats (the channels of an
@@ -464,8 +476,7 @@ static void schedule_stage(nest *n, nest_stage *st, const nest_machine *m, surve
   st->tile = NEST_NONE;
   if (vector_bytes && !s->groups && by_hand->tile && (s->ops <= 16 || by_hand->tile > 0))
     st->tile = tile_loop(n, st, s->visited);
-  st->stream =
-      by_hand->stream < 0 ? exceeds_caches(n, st, s->visited, m->cache_bytes) : by_hand->stream;
+  st->stream = by_hand->stream < 0 ? past_caches(n, st, s->visited, m) : by_hand->stream;
   i64 last = inner ? extent(n, s->last_var) : 1;
   st->vector = vector_bytes > 0 && inner && last >= 4 && !s->row;
   st->lanes = HS_MIN(64, HS_MAX(vector_bytes / HS_MAX(s->widest, 1), 2));

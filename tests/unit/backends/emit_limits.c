@@ -145,11 +145,66 @@ static void failing_kernels_leak_nothing(void **state) {
   hlo_module_free(m);
 }
 
+// Whether the first stage of a module's root, or of `name`, stores past the caches.
+static bool past_caches(const char *text, const char *name, i64 cache, i64 near) {
+  hlo_module *m = parsed(text);
+  hlo_instr *i = name ? hlo_find_instr(m, name) : m->entry->root;
+  assert_non_null(i);
+  nest_machine machine = {64, cache, emit_ends_there(i) ? near : 0, hlo_tuning_none()};
+  hs_arena a = {0};
+  nest *n = NULL;
+  assert_true(hs_ok(nest_lower(&a, i, &n)));
+  nest_simplify(n);
+  nest_schedule(n, &machine);
+  bool stream = n->stages.v[0].stream;
+  nest_free(n);
+  hs_arena_free(&a);
+  hlo_module_free(m);
+  return stream;
+}
+
+// Stores go past the caches where these do not hold what a kernel reads and writes: the last one,
+// or, of what the program gives back and never reads, those that are near.
+static void results_go_past_caches(void **state) {
+  (void)state;
+  static const char sum[] = "HloModule m\nENTRY e { x = f32[1000] parameter(0)\n"
+                            " y = f32[1000] parameter(1)\n ROOT r = f32[1000] add(x, y) }\n";
+  assert_true(past_caches(sum, NULL, 11999, 0));
+  assert_false(past_caches(sum, NULL, 12000, 0));
+  assert_true(past_caches(sum, NULL, 100000, 5999));
+  assert_false(past_caches(sum, NULL, 100000, 6000));
+  // what is read at random is less than what is there; what is only written need not be fetched
+  assert_false(past_caches("HloModule m\nENTRY e { x = f32[9000,10] parameter(0)\n"
+                           " i = s32[10,1] parameter(1)\n"
+                           " ROOT r = f32[10,10] gather(x, i), offset_dims={1},"
+                           " collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1,"
+                           " slice_sizes={1,10} }\n",
+                           NULL, 1000000, 5999));
+  assert_false(past_caches("HloModule m\nENTRY e { x = u8[5000] parameter(0)\n"
+                           " ROOT r = f32[5000] convert(x) }\n",
+                           NULL, 100000, 5999));
+  static const char *const read_again[] = {
+      "HloModule m\nENTRY e { x = f32[50,60] parameter(0)\n i = f32[50,60] abs(x)\n"
+      " ROOT r = f32[60,50] transpose(i), dimensions={1,0} }\n",
+      "HloModule m\nENTRY e { x = f32[50,60] parameter(0)\n n = f32[50,60] negate(x)\n"
+      " i = f32[50,60] abs(n)\n ROOT r = (f32[50,60]) tuple(i) }\n",
+      "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }\n"
+      "ENTRY e { x = f32[50,60] parameter(0)\n ROOT i = f32[50,60] abs(x) }\n",
+      "HloModule m\nf { x = f32[50,60] parameter(0)\n ROOT i = f32[50,60] abs(x) }\n"
+      "ENTRY e { x = f32[50,60] parameter(0)\n ROOT c = f32[50,60] call(x), to_apply=f }\n",
+  };
+  for (size_t k = 0; k < HS_COUNT(read_again); k++)
+    assert_false(past_caches(read_again[k], "i", 100000, 5999));
+  assert_true(past_caches("HloModule m\nENTRY e { x = f32[50,60] parameter(0)\n"
+                          " i = f32[50,60] abs(x)\n ROOT r = (f32[50,60]) tuple(i) }\n",
+                          "i", 100000, 5999));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(shared_nodes_are_visited_once), TEST(index_expressions_are_shared),
       TEST(large_kernels_are_refused),     TEST(strided_loads_stay_inside),
-      TEST(failing_kernels_leak_nothing),
+      TEST(failing_kernels_leak_nothing),  TEST(results_go_past_caches),
   };
   return cmocka_run_group_tests_name("emit_limits", tests, NULL, NULL);
 }
