@@ -39,6 +39,7 @@ struct dot_tiles {
   dot_compute kernel;  // the type of panels
   bool complex;
   bool direct_a, direct_b, direct_c;
+  bool late_a;            // panels of A are used once: packed where that is, row by row
   bool offset;            // the left operand has 128 added
   hlo_dtype ta, tb, tc;   // as they lie in memory, or in scratch
   i64 M, N, K;            // as the kernel sees them: N and K are doubled where complex
@@ -286,6 +287,14 @@ static void narrow_block(const work *w, dot_micro_fn *fn, i64 n, const char *a, 
     memcpy(to + (size_t)(i * w->cr) * e, some + (size_t)(i * padded) * e, (size_t)cols * e);
 }
 
+// A panel of A, row by row: turning what is converted along k would not pay for the few columns.
+static void widen_rows(char *to, const lanes *p, i64 count, i64 n) {
+  size_t e = hlo_dtype_storage(p->t), unit = cpu_dot_compute_size(p->ct);
+  for (i64 l = 0; l < count; l++)
+    cpu_dot_widen(to + (size_t)(l * n) * unit, p->ct, p->at + (size_t)(l * p->lane) * e, p->t, 1,
+                  n);
+}
+
 static void tile_chunk(void *ctx, i64 chunk, u32 thread) {
   (void)thread;
   const work *w = ctx;
@@ -296,10 +305,18 @@ static void tile_chunk(void *ctx, i64 chunk, u32 thread) {
             m1 = HS_MIN(w->rows, m0 + tm), n0 = chunk / down * TILE_COLS,
             n1 = HS_MIN(w->cols, n0 + TILE_COLS);
   const size_t e = t->unit;
+  _Alignas(64) char panel[DOT_MOST_ROWS * K_BYTES];
   for (i64 m = m0; m < m1; m += t->height) {
-    i64 h = HS_MIN(t->height, m1 - m), ar = t->direct_a ? w->d->a.r : 1,
-        ac = t->direct_a ? w->d->a.c : t->height;
-    const char *a = t->direct_a ? w->a + (size_t)(m * ar) * e : w->pa + (size_t)(m * n) * e;
+    i64 h = HS_MIN(t->height, m1 - m), ar = t->direct_a ? w->d->a.r : t->late_a ? n : 1;
+    i64 ac = t->direct_a ? w->d->a.c : t->late_a ? 1 : t->height;
+    const char *a = panel;
+    if (t->direct_a) a = w->a + (size_t)(m * ar) * e;
+    else if (t->late_a)
+      widen_rows(panel,
+                 &(lanes){t->ta, t->kernel,
+                          w->a + (size_t)(m * w->d->a.r) * hlo_dtype_storage(t->ta), w->d->a.r, 1},
+                 h, n);
+    else a = w->pa + (size_t)(m * n) * e;
     for (i64 j = n0; j < n1; j += t->width) {
       i64 cols = HS_MIN(t->width, n1 - j), vecs = cols > u->lanes ? 2 : 1, br = t->width;
       const char *b = w->pb + (size_t)(j * step) * e;
@@ -357,7 +374,7 @@ static work block_of(const dot *d, const char *a, const char *b, i64 batch, i64 
             .cols = HS_MIN(t->cols, t->N - n),
             .depth = HS_MIN(t->depth, t->K - k),
             .first = k == 0 && !d->add};
-  w.left = !t->direct_a && !d->panels_a;
+  w.left = !t->direct_a && !t->late_a && !d->panels_a;
   w.right = !d->panels_b && !(t->direct_b && w.cols % t->width == 0);
   if (d->panels_a)
     w.pa = d->kept.at + d->at_panels_a + kept_at(t, false, batch, t->M, m, w.rows, k);
@@ -509,6 +526,8 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->direct_b =
       plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 && t->rows <= 4 * t->micro->rows;
   d->panels_a = d->fixed_a && !t->direct_a && t->N <= KEPT;
+  t->late_a = plain && !d->panels_a && !cpu_dot_stored_as(t->ta, t->kernel) && d->a.c == 1 &&
+              t->cols <= TILE_COLS;
   d->panels_b = d->fixed_b && t->M <= KEPT;
   t->direct_b &= !d->panels_b;
   if (d->panels_a) d->at_panels_a = cpu_keep(&d->kept, (i64)kept_at(t, false, d->B, t->M, 0, 0, 0));
@@ -516,7 +535,7 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->direct_c = cpu_dot_stored_as(t->tc, d->sum_type) && (d->c.c == 1 || d->N == 1);
   HS_ASSERT(t->direct_c || !d->add);
   const i64 cols = round_up(t->cols, t->width), units = right_units(t, t->depth);
-  size_t at = t->direct_a || d->panels_a
+  size_t at = t->direct_a || t->late_a || d->panels_a
                   ? 0
                   : block_align((size_t)(round_up(t->rows, t->height) * units) * t->unit);
   t->at_b = at;

@@ -178,6 +178,38 @@ static void floats(void **st) {
   }
 }
 
+// Narrow types times few columns are converted where they are used: the same bits as when all of
+// them are converted before, for any number of threads.
+static void few_columns_of_narrow_types(void **st) {
+  (void)st;
+  static const char *const types[] = {"f16", "f8e4m3fn"};
+  static const i64 sizes[][3] = {{30, 7, 3}, {100, 400, 100}, {1600, 390, 20}, {49, 1000, 128}};
+  for (size_t t = 0; t < HS_COUNT(types); t++)
+    for (size_t k = 0; k < HS_COUNT(sizes); k++) {
+      hs_buf text = {0};
+      int m = (int)sizes[k][0], deep = (int)sizes[k][1], n = (int)sizes[k][2];
+      hs_buf_printf(&text,
+                    "HloModule t\nENTRY e { a = %s[%d,%d] parameter(0)\n b = %s[%d,%d] "
+                    "parameter(1)\n wa = f32[%d,%d] convert(a)\n wb = f32[%d,%d] convert(b)\n",
+                    types[t], m, deep, types[t], deep, n, m, deep, deep, n);
+      const char *how = ", lhs_contracting_dims={1}, rhs_contracting_dims={0}\n";
+      hs_buf_printf(&text,
+                    " x = f32[%d,%d] dot(a, b)%s y = f32[%d,%d] dot(wa, wb)%s"
+                    " ROOT r = f32[%d,%d] subtract(x, y) }\n",
+                    m, n, how, m, n, how, m, n);
+      hlo_module *module = parse(hs_buf_cstr(&text));
+      for (u32 threads = 1; threads < 3; threads++) {
+        backend_result got =
+            run_on(cpu, module, &(backend_options){.threads = threads}, NULL, NULL);
+        const float *off = got.outputs->data;
+        for (i64 at = 0; at < got.outputs->shape->elements; at++) assert_float_equal(off[at], 0, 0);
+        backend_result_free(&got);
+      }
+      hlo_module_free(module);
+      hs_buf_free(&text);
+    }
+}
+
 // Many products share the threads in another way than one does, and so does a product that is
 // larger than the blocks that are packed at once.
 // By the instructions that are the faster ones on this machine.
@@ -389,10 +421,15 @@ static void rows_in_place(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rows_in_place),  cmocka_unit_test(extreme_integers),
-      cmocka_unit_test(floats),         cmocka_unit_test(bf16_by_the_faster_way),
-      cmocka_unit_test(many_and_large), cmocka_unit_test(in_fusions),
-      cmocka_unit_test(between_dots),   cmocka_unit_test(between_dots_in_a_loop),
+      cmocka_unit_test(rows_in_place),
+      cmocka_unit_test(extreme_integers),
+      cmocka_unit_test(floats),
+      cmocka_unit_test(bf16_by_the_faster_way),
+      cmocka_unit_test(few_columns_of_narrow_types),
+      cmocka_unit_test(many_and_large),
+      cmocka_unit_test(in_fusions),
+      cmocka_unit_test(between_dots),
+      cmocka_unit_test(between_dots_in_a_loop),
   };
   return run_cpu_tests(argc, argv, "cpu_dots", tests, HS_COUNT(tests));
 }
