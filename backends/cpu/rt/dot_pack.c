@@ -5,13 +5,6 @@
 // only, and every element is converted on its own, so that the result does not depend on the number
 // of threads.
 #include "backends/cpu/rt/dot.h"
-#include "core/types/float.h"
-
-#include <pthread.h>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 size_t cpu_dot_compute_size(dot_compute c) {
   static const size_t n[] = {4, 8, 4, 8, 8, 16, 2, 1};
@@ -56,99 +49,6 @@ void cpu_dot_batch(const dot *d, i64 k, i64 *a, i64 *b, i64 *c) {
     *b += at * d->step_b[n];
     *c += at * d->step_c[n];
   }
-}
-
-// ---- narrow floats ------------------------------------------------------------------------------
-// bf16 is the upper half of an f32, so that both ways are a few integer operations that the
-// compiler turns into vector code; f16 has instructions of its own. What is of 8 bits or less is
-// looked up. The rest: core/types/float.c.
-
-cpu_vector_set cpu_vectors(void) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq"))
-    return CPU_AVX512;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return CPU_AVX2;
-#endif
-  return CPU_BASE;
-}
-
-#define CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
-
-CLONES static void bf16_to_f32(u32 *restrict to, const u16 *restrict from, i64 n) {
-  for (i64 k = 0; k < n; k++) to[k] = (u32)from[k] << 16;
-}
-
-CLONES static void f32_to_bf16(u16 *restrict to, const u32 *restrict from, i64 n) {
-  for (i64 k = 0; k < n; k++) {
-    u32 b = from[k], rounded = b + 0x7fff + (b >> 16 & 1);
-    to[k] = (u16)(((b & 0x7fffffff) > 0x7f800000 ? b | 0x400000 : rounded) >> 16);
-  }
-}
-
-#if defined(__x86_64__)
-#define F16C __attribute__((target("avx,f16c")))
-
-F16C static i64 f16_to_f32(float *to, const u16 *from, i64 n) {
-  i64 k = 0;
-  for (; k + 8 <= n; k += 8)
-    _mm256_storeu_ps(to + k, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + k))));
-  return k;
-}
-
-F16C static i64 f32_to_f16(u16 *to, const float *from, i64 n) {
-  i64 k = 0;
-  for (; k + 8 <= n; k += 8)
-    _mm_storeu_si128((void *)(to + k),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + k), _MM_FROUND_TO_NEAREST_INT));
-  return k;
-}
-
-// Every machine with AVX2 has them.
-static bool has_f16c(void) { return cpu_vectors() != CPU_BASE; }
-#endif
-
-static float small_floats[HLO_DTYPE_COUNT][256];
-static pthread_once_t small_once = PTHREAD_ONCE_INIT;
-
-static void fill_small_floats(void) {
-  u8 codes[256];
-  for (u32 k = 0; k < 256; k++) codes[k] = (u8)k;
-  for (u32 t = 0; t < HLO_DTYPE_COUNT; t++)
-    if (hlo_dtype_is_float((hlo_dtype)t) && hlo_dtype_storage((hlo_dtype)t) == 1)
-      hlo_floats_to_f32((hlo_dtype)t, codes, small_floats[t], 256);
-}
-
-void cpu_to_f32(float *to, const void *from, hlo_dtype t, i64 n) {
-  i64 done = 0;
-  if (hlo_dtype_storage(t) == 1) {
-    (void)pthread_once(&small_once, fill_small_floats);
-    const u8 *restrict p = from;
-    const float *restrict values = small_floats[t];
-    for (i64 k = 0; k < n; k++) to[k] = values[p[k]];
-    return;
-  }
-  if (t == HLO_BF16) {
-    bf16_to_f32((u32 *)(void *)to, from, n);
-    return;
-  }
-#if defined(__x86_64__)
-  if (t == HLO_F16 && has_f16c()) done = f16_to_f32(to, from, n);
-#endif
-  hlo_floats_to_f32(t, (const char *)from + (size_t)done * hlo_dtype_storage(t), to + done,
-                    n - done);
-}
-
-void cpu_from_f32(void *to, hlo_dtype t, const float *from, i64 n) {
-  i64 done = 0;
-  if (t == HLO_BF16) {
-    f32_to_bf16(to, (const u32 *)(const void *)from, n);
-    return;
-  }
-#if defined(__x86_64__)
-  if (t == HLO_F16 && has_f16c()) done = f32_to_f16(to, from, n);
-#endif
-  hlo_floats_from_f32(t, from + done, (char *)to + (size_t)done * hlo_dtype_storage(t), n - done);
 }
 
 // ---- one run of elements ------------------------------------------------------------------------

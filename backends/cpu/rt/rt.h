@@ -127,7 +127,7 @@ static inline void cpu_batch_add(cpu_batch *b, i64 dim, i64 index, i64 operand, 
   b->n = k + 1;
 }
 
-// ---- dot_pack.c ------------------------------------------------------------------------------
+// ---- narrow.c --------------------------------------------------------------------------------
 // The instruction sets that kernels are written for, and the widest that this machine has.
 typedef enum cpu_vector_set { CPU_BASE, CPU_AVX2, CPU_AVX512 } cpu_vector_set;
 cpu_vector_set cpu_vectors(void);
