@@ -135,14 +135,28 @@ static inline float float_of(u32 b) {
   return v;
 }
 
+// Loops over bytes and words at once want more of AVX-512 than its base.
+#define INLINE static inline __attribute__((always_inline))
+#define EACH_SET(name, body, TO, FROM)                                                     \
+  __attribute__((target_clones("default", "avx2"))) static void name##_base(               \
+      TO *to, const FROM *from, const small_format *x, i64 n) {                            \
+    body(to, from, x, n);                                                                  \
+  }                                                                                        \
+  __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq"))) static void name##_avx512( \
+      TO *to, const FROM *from, const small_format *x, i64 n) {                            \
+    body(to, from, x, n);                                                                  \
+  }                                                                                        \
+  static void name(TO *to, const FROM *from, const small_format *x, i64 n) {               \
+    (cpu_vectors() == CPU_AVX512 ? name##_avx512 : name##_base)(to, from, x, n);           \
+  }
+
 // One of two by a mask: of `?:` the compiler makes a branch where a side could trap.
 static inline u32 pick(bool one, u32 a, u32 b) {
   u32 mask = -(u32)one;
   return (a & mask) | (b & ~mask);
 }
 
-CLONES static void small_to_f32(u32 *restrict to, const u8 *restrict from, const small_format *of,
-                                i64 n) {
+INLINE void widen_small(u32 *restrict to, const u8 *restrict from, const small_format *of, i64 n) {
   const small_format x = *of;
   for (i64 k = 0; k < n; k++) {
     u32 code = from[k], mag = code & (x.sign - 1), field = mag << x.cut, r = field + x.rebias;
@@ -155,8 +169,7 @@ CLONES static void small_to_f32(u32 *restrict to, const u8 *restrict from, const
   }
 }
 
-CLONES static void f32_to_small(u8 *restrict to, const u32 *restrict from, const small_format *of,
-                                i64 n) {
+INLINE void narrow_small(u8 *restrict to, const u32 *restrict from, const small_format *of, i64 n) {
   const small_format x = *of;
   for (i64 k = 0; k < n; k++) {
     u32 mag = from[k] & 0x7fffffff, minus = from[k] >> 31, last = mag >> x.cut & 1;
@@ -170,6 +183,9 @@ CLONES static void f32_to_small(u8 *restrict to, const u32 *restrict from, const
     to[k] = (u8)(mag > 0x7f800000 ? none : code);
   }
 }
+
+EACH_SET(small_to_f32, widen_small, u32, u8)
+EACH_SET(f32_to_small, narrow_small, u8, u32)
 
 // ---- any of them --------------------------------------------------------------------------------
 void cpu_to_f32(float *to, const void *from, hlo_dtype t, i64 n) {
