@@ -294,15 +294,24 @@ static void divide(prof_work *w, double parts) {
   p->operands /= parts;
 }
 
-// Of all devices that this processor stands for.
-static void add_devices(const estimator *x, const hlo_instr *i, prof_kernel *k) {
+// Of all devices that this processor stands for: one after the other, or with XLA each by a thread
+// of its own.
+static void add_devices(const estimator *x, const hlo_instr *i, const prof_work *w, u32 n,
+                        const prof_place *p, prof_kernel *k) {
   const prof_calibration *c = x->d->measured;
+  double turns = x->together;
+  if (c->xla) {
+    prof_device one = *x->d;
+    one.threads = 1;
+    price(w, &one, n, p, k);
+    turns /= HS_MIN(x->together, HS_MAX(x->d->threads, 1));
+  }
   double each = i->opcode == HLO_CUSTOM_CALL ? c->reshard_s : c->meeting_s;
   k->network_s = is_meeting(x, i) ? x->together * each : 0;
-  k->memory_s *= x->together;
-  k->compute_s *= x->together;
-  k->launch_s *= x->together;
-  k->seconds = k->seconds * x->together + k->network_s;
+  k->memory_s *= turns;
+  k->compute_s *= turns;
+  k->launch_s *= turns;
+  k->seconds = k->seconds * turns + k->network_s;
   if (k->network_s > HS_MAX(k->memory_s, k->compute_s)) k->bound = PROF_NETWORK;
 }
 
@@ -364,7 +373,7 @@ static void add_instr(estimator *x, const hlo_instr *i, double times, double all
   price(&w, x->d, n, p, k);
   if (is_inlined(x, i, &w, times)) without_call(x, &w, k);
   k->unknown = w.special == PROF_UNKNOWN;
-  if (x->together > 1) add_devices(x, i, k);
+  if (x->together > 1) add_devices(x, i, &w, n, p, k);
   else if (w.special == PROF_COLLECTIVE) {
     k->network_s = prof_collective_instr(i, x->out->total.devices, x->d);
     k->seconds += k->network_s;

@@ -89,8 +89,10 @@ static double loop_time(const prof_work *w, const prof_calibration *c) {
   s += w->whole * c->op_s[HLO_ADD][PROF_F32] + w->gapped * c->gapped_s;
   s += w->divided * c->divide_s + w->divided_long * c->divide_long_s;
   s += w->windowed * c->windowed_s + w->combined * c->combined_s;
-  if (w->strided > 0)
-    s += w->strided / prof_curve_at(&c->transposes[0], spread(c, w->pitch, w->store_pitch));
+  // XLA's loops store in order, and so many lines have to stay until the next of their elements is
+  // loaded; measured with squares of four bytes
+  double apart = c->xla ? 4 * w->crossed : spread(c, w->pitch, w->store_pitch);
+  if (w->strided > 0) s += w->strided / prof_curve_at(&c->transposes[0], apart);
   return s + w->indexed * c->indexed_s + w->widened * c->widen_s;
 }
 

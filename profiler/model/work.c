@@ -288,6 +288,7 @@ static void count_strided(prof_work *w, const hlo_instr *i, double times) {
     if (there == dim) continue;
     w->pitch = HS_MAX(w->pitch, pitch_of(in, turn.n ? turn.v[dim] : dim));
     w->store_pitch = HS_MAX(w->store_pitch, pitch_of(out, there));
+    w->crossed = HS_MAX(w->crossed, (double)out->dims[dim]);
   }
   w->strided += n;
 }

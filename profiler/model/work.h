@@ -94,6 +94,7 @@ typedef struct prof_work {
   // bytes between these: the greatest distance of elements that are stored, or loaded, one after
   // the other
   double pitch, store_pitch;
+  double crossed;        // elements that are stored before one is loaded beside another
   double indexed;        // elements found by an index inside a fused loop
   double divided;        // integers divided by a constant, 32 bits and less
   double divided_long;   // the same of 64 bits

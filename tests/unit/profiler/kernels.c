@@ -221,10 +221,26 @@ static void cubes(void **st) {
   unload(&x);
 }
 
+// XLA's loops store in order: what they load has to stay for as many elements as that takes.
+static void across(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nENTRY main {\n  p = f32[16384,16] parameter(0)\n"
+                  "  q = f32[16,16384] parameter(1)\n"
+                  "  long = f32[16,16384] transpose(p), dimensions={1,0}\n"
+                  "  short = f32[16384,16] transpose(q), dimensions={1,0}\n"
+                  "  ROOT t = (f32[16,16384], f32[16384,16]) tuple(long, short)\n}\n");
+  prof_calibration c = prof_generic;
+  c.xla = true;
+  c.transposes[0] = (prof_curve){2, {1024, 16384}, {4e9, 0.1e9}};
+  assert_true(seconds(&x, "long", &c, 1) > 4 * seconds(&x, "short", &c, 1));
+  unload(&x);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(filters), cmocka_unit_test(pieces),      cmocka_unit_test(images),
       cmocka_unit_test(sharing), cmocka_unit_test(short_rows),  cmocka_unit_test(threads_together),
-      cmocka_unit_test(renamed), cmocka_unit_test(short_lines), cmocka_unit_test(cubes)};
+      cmocka_unit_test(renamed), cmocka_unit_test(short_lines), cmocka_unit_test(cubes),
+      cmocka_unit_test(across)};
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -361,6 +361,18 @@ static void devices_here(void **st) {
   assert_int_equal(here, 1);
   (void)seconds_on(&x, "h100", &here);
   assert_int_equal(here, 1);
+  // XLA's run side by side
+  prof_calibration c = prof_generic;
+  c.xla = true;
+  c.meeting_s = c.run_s = 0;
+  prof_device d = prof_device_calibrated(&c);
+  prof_estimate e[2];
+  for (u32 k = 0; k < 2; k++) {
+    d.threads = k + 1;
+    assert_true(hs_ok(prof_estimate_module(x.m, &d, false, &e[k])));
+  }
+  assert_float_equal((float)(e[1].time_s - e[1].fresh_s) * 2, (float)(e[0].time_s - e[0].fresh_s),
+                     1e-9F);
   unload(&x), unload(&y), unload(&z);
   hs_free(eight), hs_free(apart), hs_free(one);
 }
