@@ -295,12 +295,12 @@ static void divide(prof_work *w, double parts) {
 }
 
 // Of all devices that this processor stands for: one after the other, or with XLA each by a thread
-// of its own.
+// of its own, where its kernels do not take all of them, as its products do.
 static void add_devices(const estimator *x, const hlo_instr *i, const prof_work *w, u32 n,
                         const prof_place *p, prof_kernel *k) {
   const prof_calibration *c = x->d->measured;
   double turns = x->together;
-  if (c->xla) {
+  if (c->xla && w->special != PROF_PRODUCT) {
     prof_device one = *x->d;
     one.threads = 1;
     price(w, &one, n, p, k);
