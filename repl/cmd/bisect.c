@@ -171,15 +171,24 @@ static hs_status search_pipeline(bisect_trial *t, pipeline_program *p) {
   return say_none(t, tried, k);
 }
 
+// Whether the arguments of the session have other types than the version's parameters, as after
+// partitioning, and the condition runs it.
+static bool cannot_run(const bisect_trial *t, const repl_version *v) {
+  bool runs = t->kind == BISECT_MISMATCH || t->kind == BISECT_NAN || t->kind == BISECT_CRASH ||
+              t->kind == BISECT_SLOWER;
+  return runs && v->takes != t->c->mod->at->takes;
+}
+
 // Finds the first bad version on the path that `redo` follows, such as a state of a dump.
 static hs_status search_history(bisect_trial *t, const repl_version *v) {
+  const u32 from = v->number;
   repl_cmd *c = t->c;
   u32 tried = 0;
   if (c->mod->elided)
     repl_note(c->out,
               "constants are elided: the values used instead may differ between versions, and the "
               "results with them");
-  for (v = v->redo; v; v = v->redo) {
+  for (v = v->redo; v && !cannot_run(t, v); v = v->redo) {
     HS_TRY(hs_poll());
     repl_progress_text(c->out, "@%u %s", v->number, v->label);
     hlo_module_free(t->m);
@@ -205,7 +214,12 @@ static hs_status search_history(bisect_trial *t, const repl_version *v) {
   repl_json_null(c->doc, "pass");
   repl_json_int(c->doc, "checked", tried);
   if (!c->doc)
-    repl_say(c->out, "no version %s: %u versions after @0 were checked\n", t->changes, tried);
+    repl_say(c->out, "no version %s: %u after @%u %s checked\n", t->changes, tried, from,
+             tried == 1 ? "was" : "were");
+  if (v)
+    repl_note(c->out,
+              "@%u takes other arguments, by %s: `goto %u; bisect history` searches from there",
+              v->number, v->label, v->number);
   return HS_GOOD;
 }
 
