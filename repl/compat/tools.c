@@ -195,7 +195,7 @@ int compat_hlo_opt(const compat_tool *t, const compat_args *a, repl_session *s) 
   if (out && strcmp(out, "-") == 0) out = NULL;
   const char *known = NULL;
   for (size_t k = 0; k < HS_COUNT(stages); k++)
-    if (strcmp(stages[k][0], platform) == 0) known = stages[k][1];
+    if (strcasecmp(stages[k][0], platform) == 0) platform = stages[k][0], known = stages[k][1];
   if (!known) return complain(t, "platform is transforms, cpu or gpu", NULL);
   if (compat_on(t, a, "list-stages", false)) return puts(known) < 0;
   if (compat_on(t, a, "list-passes", false)) return list_passes(s);
@@ -207,7 +207,8 @@ int compat_hlo_opt(const compat_tool *t, const compat_args *a, repl_session *s) 
   if (s->modules.n > 1 && !compat_on(t, a, "split-input-file", false))
     return complain(t, "the file holds several modules", "--split-input-file takes each");
   if (out && access(out, F_OK) == 0 && truncate(out, 0) != 0) return complain(t, out, NULL);
-  for (size_t k = 0; k < s->modules.n; k++) {
+  const size_t of_file = s->modules.n;  // `xla module` adds what it shows
+  for (size_t k = 0; k < of_file; k++) {
     s->current = s->modules.v[k];
     if (k && !out && puts("// -----") < 0) return 1;
     bool passes = compat_value(t, a, "passes") != NULL;
