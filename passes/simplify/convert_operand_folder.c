@@ -4,7 +4,7 @@
 //
 // A widening convert of an operand is removed when the result is at least as wide as the operand
 // was; data movement between the convert and its user is rebuilt in the narrow type.
-#include "passes/run/rewrite.h"
+#include "passes/simplify/algsimp.h"
 
 // Exact widening: every value of `from` is a value of `to`.
 static bool widens(hlo_dtype from, hlo_dtype to) {
@@ -24,8 +24,15 @@ static bool widens(hlo_dtype from, hlo_dtype to) {
   return false;
 }
 
-// A widening convert, or what only moves the elements of one; a reduction over extents of 1 moves
-// them, too.
+// A reduction over extents of 1 that starts with a neutral value moves its elements.
+static bool reduces_nothing(const hlo_instr *i) {
+  const hlo_instr *x = hlo_operand(i, 0), *f = hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root;
+  return i->shape->elements == x->shape->elements && i->shape->dtype == x->shape->dtype &&
+         f->shape->dtype == x->shape->dtype &&
+         pass_alg_is_identity(pass_alg_reducer(f->parent), hlo_operand(i, 1));
+}
+
+// A widening convert, or what only moves the elements of one.
 static bool widened(const hlo_instr *i) {
   for (;; i = hlo_operand(i, 0)) {
     if (!hlo_shape_is_array(i->shape)) return false;
@@ -36,7 +43,7 @@ static bool widened(const hlo_instr *i) {
     case HLO_SLICE:
     case HLO_TRANSPOSE: continue;
     case HLO_REDUCE:
-      if (i->shape->elements != hlo_operand(i, 0)->shape->elements) return false;
+      if (!reduces_nothing(i)) return false;
       continue;
     case HLO_CONVERT:
       return hlo_operand(i, 0)->shape->dtype == i->shape->dtype ||
