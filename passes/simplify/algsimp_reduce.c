@@ -53,7 +53,7 @@ ALG_RULE(reduce_reduce) {
       !alg_one_use(in))
     return NULL;
   if (!same_function(f, hlo_attr_comp(in, HLO_ATTR_TO_APPLY)) ||
-      !pass_alg_same(Y, hlo_operand(in, 1)))
+      !pass_alg_same(Y, hlo_operand(in, 1)) || pass_alg_counts_init_again(in))
     return NULL;
   hlo_ints inner = alg_dims(in), outer = alg_dims(i);
   const hlo_shape *s = hlo_operand(in, 0)->shape;
@@ -244,7 +244,7 @@ ALG_RULE(reduce_of_argmax) {
   return NULL;
 }
 
-// The largest of equal elements is that, and is found at 0
+// The largest of equal elements is that, and is found at 0, where the count does not wrap around
 ALG_RULE(reduce_argmax_splat) {
   if (a->layout_sensitive ||
       (!finds_place(i, HLO_DIRECTION_GT) && !finds_place(i, HLO_DIRECTION_LT)))
@@ -252,6 +252,10 @@ ALG_RULE(reduce_argmax_splat) {
   hlo_instr *iota = hlo_operand(i, 1), *v = X;
   if (v->opcode != HLO_BROADCAST || hlo_operand(v, 0)->shape->rank != 0 ||
       !pass_alg_has(alg_dims(i), hlo_attr_int(iota, HLO_ATTR_IOTA_DIMENSION, 0)))
+    return NULL;
+  if (hlo_dtype_is_signed(iota->shape->dtype) && alg_is_int(iota) &&
+      iota->shape->dims[hlo_attr_int(iota, HLO_ATTR_IOTA_DIMENSION, 0)] - 1 >
+          pass_alg_top_of(iota->shape->dtype))
     return NULL;
   hlo_instr *parts[2] = {pass_alg_spread(a, hlo_operand(v, 0), i->shape->elems[0]),
                          pass_alg_full_int(a, i->shape->elems[1], 0)};
@@ -308,8 +312,9 @@ ALG_RULE(reduce_broadcast) {
   }
   if (repeated == 0) return NULL;
   // The count must be exact in a float, and the initial value must enter once only.
+  int digits = HS_MIN(hlo_dtype_significand(i->shape->dtype), 24);
   if (op == HLO_ADD &&
-      ((alg_is_float(i) && times > ((i64)1 << 24)) || (nstill && !pass_alg_is_identity(op, Y))))
+      ((alg_is_float(i) && times > (i64)1 << digits) || (nstill && !pass_alg_is_identity(op, Y))))
     return NULL;
   if (nstill) r = pass_alg_reduce(a, r, Y, nstill, still, f);
   if (op == HLO_ADD && times > 1)
@@ -481,14 +486,14 @@ static bool window_shows_one(const hlo_window *w, const hlo_padding *q, const hl
 
 // reduce-window(pad(A, v), v): the window pads; a convert may stand between when v is the same
 // number in both types. A running reduction, for which the padding is a small part, is left for
-// those that recognise it.
+// those that recognise it. What the pad puts in counts each time, what the window does not.
 ALG_RULE(reduce_window_pad) {
   enum { SMALL_PART = 10 };
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   hlo_instr *p = X, *cv = NULL;
   double v, init;
   if (p->opcode == HLO_CONVERT) cv = p, p = hlo_operand(p, 0);
-  if (!simple(i) || !w || p->opcode != HLO_PAD) return NULL;
+  if (!simple(i) || !w || p->opcode != HLO_PAD || pass_alg_counts_init_again(i)) return NULL;
   bool same = hlo_operand(p, 1) == Y ||
               (pass_alg_splat(hlo_operand(p, 1), &v) && pass_alg_splat(Y, &init) && v == init);
   const hlo_padding *q = hlo_attr_ptr(p, HLO_ATTR_PADDING);
@@ -587,7 +592,8 @@ ALG_RULE(reduce_window_cumsum) {
       !pass_alg_all(Y, 0))
     return NULL;
   // the count must be exact
-  if (X->shape->dims[dim] > (1 << 24) || X->shape->dtype != i->shape->dtype) return NULL;
+  int digits = alg_is_float(i) ? HS_MIN(hlo_dtype_significand(i->shape->dtype), 24) : 24;
+  if (X->shape->dims[dim] > (i64)1 << digits || X->shape->dtype != i->shape->dtype) return NULL;
   hlo_literal *v = one_value(a, X);
   if (!v) return NULL;
   const hlo_shape *s = hlo_shape_with_dtype(
