@@ -57,6 +57,10 @@ bool pass_alg_same(const hlo_instr *, const hlo_instr *);
 // One user, which uses it once.
 static inline bool alg_one_use(const hlo_instr *i) { return i->nuses == 1 && !hlo_is_root(i); }
 static inline bool alg_is_float(const hlo_instr *i) { return hlo_dtype_is_float(i->shape->dtype); }
+// Floats below 16 bits: sums, products and inverses of what is in range often are not.
+static inline bool alg_is_tiny(const hlo_instr *i) {
+  return alg_is_float(i) && hlo_dtype_bits(i->shape->dtype) < 16;
+}
 static inline bool alg_is_int(const hlo_instr *i) { return hlo_dtype_is_integer(i->shape->dtype); }
 static inline bool alg_is_complex(const hlo_instr *i) {
   return hlo_dtype_is_complex(i->shape->dtype);

@@ -41,12 +41,9 @@ static hlo_instr *merge_constants(alg *a, hlo_opcode op, hlo_instr *c1, hlo_inst
   return merged(a, pass_alg_bin(a, op, c1, c2));
 }
 
-// Floats below 16 bits: of most constants, what they come to is out of range.
 static bool mergeable(const alg *a, const hlo_instr *c1, const hlo_instr *c2) {
-  hlo_dtype t = c1->shape->dtype;
-  if (hlo_dtype_is_float(t) && hlo_dtype_bits(t) < 16) return false;
-  return (plain_const(c1) || is_merged(a, c1)) && (plain_const(c2) || is_merged(a, c2)) &&
-         t == c2->shape->dtype;
+  return !alg_is_tiny(c1) && (plain_const(c1) || is_merged(a, c1)) &&
+         (plain_const(c2) || is_merged(a, c2)) && c1->shape->dtype == c2->shape->dtype;
 }
 
 // ---- add ----------------------------------------------------------------------------------------
@@ -130,7 +127,7 @@ ALG_RULE(factor_sum) {
   if (x->opcode != HLO_MULTIPLY || y->opcode != HLO_MULTIPLY || !alg_one_use(x) ||
       !alg_one_use(y) || x == y)
     return NULL;
-  if (alg_is_complex(i) || i->opcode == HLO_XOR) return NULL;
+  if (alg_is_complex(i) || alg_is_tiny(i) || i->opcode == HLO_XOR) return NULL;
   for (u32 p = 0; p < 2; p++)
     for (u32 q = 0; q < 2; q++) {
       hlo_instr *c = hlo_operand(x, p);
@@ -164,7 +161,6 @@ ALG_RULE(sub_self) {
 
 // A - C = A + (-C)
 ALG_RULE(sub_constant) {
-  if (hlo_dtypes[i->shape->dtype].format.top == HLO_TOP_E8M0) return NULL;  // without a sign
   if (const_like(X) || !const_like(Y) || alg_is_pred(i)) return NULL;
   hlo_instr *c = Y, *inner = c->opcode == HLO_BROADCAST ? hlo_operand(c, 0) : c;
   hlo_instr *minus = pass_alg_un(a, HLO_NEGATE, inner);
@@ -240,7 +236,7 @@ ALG_RULE(mul_sqrt_self) {
 
 // exp(A) * exp(B) = exp(A + B)
 ALG_RULE(mul_exp) {
-  if (X->opcode != HLO_EXP || Y->opcode != HLO_EXP) return NULL;
+  if (X->opcode != HLO_EXP || Y->opcode != HLO_EXP || alg_is_tiny(i)) return NULL;
   return pass_alg_un(a, HLO_EXP, pass_alg_bin(a, HLO_ADD, hlo_operand(X, 0), hlo_operand(Y, 0)));
 }
 
@@ -268,6 +264,7 @@ ALG_RULE(mul_chain) {
 // (A * C) * broadcast(B) = A * broadcast(B * C) for a scalar constant C: the smaller array takes
 // the factor
 ALG_RULE(mul_broadcast_constant) {
+  if (alg_is_tiny(i)) return NULL;
   for (u32 k = 0; k < 2; k++) {
     hlo_instr *m = hlo_operand(i, k), *b = hlo_operand(i, 1 - k);
     if (m->opcode != HLO_MULTIPLY || b->opcode != HLO_BROADCAST || const_like(b)) continue;

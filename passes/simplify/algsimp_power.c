@@ -101,7 +101,7 @@ ALG_RULE(div_constant) {
 
 // (A/B)/(C/D) = (A*D)/(B*C), (A/B)/C = A/(B*C), A/(B/C) = (A*C)/B
 ALG_RULE(div_div) {
-  if (alg_is_int(i) || alg_is_pred(i)) return NULL;
+  if (alg_is_int(i) || alg_is_pred(i) || alg_is_tiny(i)) return NULL;
   hlo_instr *x = X, *y = Y;
   bool xd = x->opcode == HLO_DIVIDE, yd = y->opcode == HLO_DIVIDE;
   if (!xd && !yd) return NULL;
@@ -115,7 +115,7 @@ ALG_RULE(div_div) {
 // exp(A)/exp(B) = exp(A-B), A/exp(B) = A*exp(-B)
 ALG_RULE(div_exp) {
   hlo_instr *x = X, *y = Y;
-  if (y->opcode != HLO_EXP) return NULL;
+  if (y->opcode != HLO_EXP || alg_is_tiny(i)) return NULL;
   if (x->opcode == HLO_EXP)
     return pass_alg_un(a, HLO_EXP,
                        pass_alg_bin(a, HLO_SUBTRACT, hlo_operand(x, 0), hlo_operand(y, 0)));
@@ -126,7 +126,7 @@ ALG_RULE(div_exp) {
 // A/pow(B, C) = A*pow(B, -C); the power may hide behind a broadcast
 ALG_RULE(div_pow) {
   hlo_instr *p = Y->opcode == HLO_BROADCAST ? hlo_operand(Y, 0) : Y;
-  if (p->opcode != HLO_POWER || alg_is_int(i)) return NULL;
+  if (p->opcode != HLO_POWER || alg_is_int(i) || alg_is_tiny(i)) return NULL;
   hlo_instr *q =
       pass_alg_bin(a, HLO_POWER, hlo_operand(p, 0), pass_alg_un(a, HLO_NEGATE, hlo_operand(p, 1)));
   if (p != Y) {
@@ -138,7 +138,7 @@ ALG_RULE(div_pow) {
 
 // A/sqrt(B) = A*rsqrt(B), A/rsqrt(B) = A*sqrt(B)
 ALG_RULE(div_sqrt) {
-  if (!alg_one_use(Y)) return NULL;
+  if (!alg_one_use(Y) || alg_is_tiny(i)) return NULL;
   if (Y->opcode == HLO_RSQRT)
     return pass_alg_bin(a, HLO_MULTIPLY, X, pass_alg_un(a, HLO_SQRT, hlo_operand(Y, 0)));
   if (Y->opcode != HLO_SQRT || alg_is_complex(i)) return NULL;
@@ -174,7 +174,8 @@ ALG_RULE(div_broadcast) {
 
 // convert(p) / broadcast(s) = broadcast(1/s) * convert(p), which can become a select
 ALG_RULE(div_pred) {
-  if (X->opcode != HLO_CONVERT || hlo_operand(X, 0)->shape->dtype != HLO_PRED || !alg_is_float(i))
+  if (X->opcode != HLO_CONVERT || hlo_operand(X, 0)->shape->dtype != HLO_PRED || !alg_is_float(i) ||
+      alg_is_tiny(i))
     return NULL;
   if (Y->opcode != HLO_BROADCAST || hlo_operand(Y, 0)->shape->rank != 0 ||
       Y->shape->dtype != i->shape->dtype)
@@ -249,13 +250,14 @@ ALG_RULE(pow_half) {
 
 // pow(exp(A), B) = exp(A*B)
 ALG_RULE(pow_exp) {
-  if (X->opcode != HLO_EXP) return NULL;
+  if (X->opcode != HLO_EXP || alg_is_tiny(i)) return NULL;
   return pass_alg_un(a, HLO_EXP, pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(X, 0), Y));
 }
 
 // pow(pow(A, B), C) = pow(A, B*C) for real A known to be >= 0
 ALG_RULE(pow_pow) {
-  if (!alg_is_float(i) || X->opcode != HLO_POWER || !pass_alg_nonnegative(a, hlo_operand(X, 0)))
+  if (!alg_is_float(i) || alg_is_tiny(i) || X->opcode != HLO_POWER ||
+      !pass_alg_nonnegative(a, hlo_operand(X, 0)))
     return NULL;
   return pass_alg_bin(a, HLO_POWER, hlo_operand(X, 0),
                       pass_alg_bin(a, HLO_MULTIPLY, hlo_operand(X, 1), Y));
@@ -268,7 +270,7 @@ ALG_RULE(log_exp) { return a->fast_math && X->opcode == HLO_EXP ? hlo_operand(X,
 
 // ln(pow(A, B)) = B*ln|A|, and 0 where B = 0 (also for A = 0)
 ALG_RULE(log_pow) {
-  if (X->opcode != HLO_POWER || alg_is_complex(i)) return NULL;
+  if (X->opcode != HLO_POWER || alg_is_complex(i) || alg_is_tiny(i)) return NULL;
   hlo_instr *x = hlo_operand(X, 0), *e = hlo_operand(X, 1);
   hlo_instr *zero = pass_alg_full(a, i->shape, 0);
   hlo_instr *l =
@@ -296,15 +298,16 @@ ALG_RULE(sqrt_square) {
 
 // rsqrt(pow(A, -2)) = A for A known to be >= 0
 ALG_RULE(rsqrt_power) {
-  if (!alg_is_float(i) || X->opcode != HLO_POWER || !pass_alg_all(hlo_operand(X, 1), -2))
+  if (!alg_is_float(i) || alg_is_tiny(i) || X->opcode != HLO_POWER ||
+      !pass_alg_all(hlo_operand(X, 1), -2))
     return NULL;
   return pass_alg_nonnegative(a, hlo_operand(X, 0)) ? hlo_operand(X, 0) : NULL;
 }
 
 // rsqrt(1/A) = sqrt(A) for A known to be >= 0
 ALG_RULE(rsqrt_reciprocal) {
-  if (!alg_is_float(i) || X->opcode != HLO_DIVIDE || !pass_alg_all(hlo_operand(X, 0), 1) ||
-      !pass_alg_nonnegative(a, hlo_operand(X, 1)))
+  if (!alg_is_float(i) || alg_is_tiny(i) || X->opcode != HLO_DIVIDE ||
+      !pass_alg_all(hlo_operand(X, 0), 1) || !pass_alg_nonnegative(a, hlo_operand(X, 1)))
     return NULL;
   return pass_alg_un(a, HLO_SQRT, hlo_operand(X, 1));
 }
