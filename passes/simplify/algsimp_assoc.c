@@ -100,7 +100,9 @@ ALG_RULE(dot_dot) {
     return NULL;
   bool left = X->opcode == HLO_DOT;
   hlo_instr *in = left ? X : Y;
-  if (in->opcode != HLO_DOT || hlo_attr_get(in, HLO_ATTR_SPARSITY_CONFIG)) return NULL;
+  if (in->opcode != HLO_DOT || hlo_attr_get(in, HLO_ATTR_SPARSITY_CONFIG) ||
+      !pass_alg_widens_operands(i) || !pass_alg_widens_operands(in))
+    return NULL;
   alg_dot inner, outer, first, second;
   pass_alg_dot_dims(in, &inner);
   pass_alg_dot_dims(i, &outer);

@@ -232,12 +232,20 @@ static bool matrices(const hlo_instr *i) {
   return i->shape->rank == 2 && X->shape->rank == 2 && Y->shape->rank == 2;
 }
 
+// Whether parts of the dot's sums may become numbers of its type before they are added: not what
+// rounds to whole numbers or to true, nor where what is in range together may not be alone.
+static bool adds_in_parts(const hlo_instr *i) {
+  if (alg_is_float(i)) return !alg_is_tiny(i);
+  return alg_is_complex(i) || (alg_is_int(i) && alg_is_int(X) && alg_is_int(Y));
+}
+
 // dot(concatenate(A, B), C) along the contracting dimension = dot(A, C1) + dot(B, C2) for a
 // constant C, which is cut at compile time
 ALG_RULE(dot_concat) {
   alg_dot d;
   pass_alg_dot_dims(i, &d);
-  if (a->layout_sensitive || !matrices(i) || d.nc != 1 || hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG))
+  if (a->layout_sensitive || !matrices(i) || d.nc != 1 || !adds_in_parts(i) ||
+      hlo_attr_get(i, HLO_ATTR_SPARSITY_CONFIG))
     return NULL;
   for (u32 s = 0; s < 2; s++) {
     hlo_instr *c = hlo_operand(i, s), *k = hlo_operand(i, 1 - s), *sum = NULL;
