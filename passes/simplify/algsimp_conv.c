@@ -56,6 +56,8 @@ ALG_RULE(conv_input_pad) {
     // spreads what the window put there
     if (q->interior && (w[k].pad_low || w[k].pad_high || w[k].lhs_dilate != 1)) return NULL;
     if (w[k].lhs_dilate != 1 && moves(q)) return NULL;
+    // zeros of the window would show what the pad cuts off
+    if ((q->low < 0 && w[k].pad_low > 0) || (q->high < 0 && w[k].pad_high > 0)) return NULL;
     if (!hs_add_ok(w[k].pad_low, q->low, &w[k].pad_low) ||
         !hs_add_ok(w[k].pad_high, q->high, &w[k].pad_high) ||
         (q->interior && !hs_add_ok(q->interior, 1, &w[k].lhs_dilate)))
@@ -163,6 +165,7 @@ ALG_RULE(conv_to_dot) {
     return NULL;
   const hlo_dim_labels *l = labels_of(i);
   const hlo_shape *in = X->shape, *filter = Y->shape, *out = i->shape;
+  if (!in->elements || !filter->elements) return NULL;  // conv_empty leaves some
   if (!pass_plain_layout(in) || !pass_plain_layout(filter) || !pass_plain_layout(out)) return NULL;
   for (u32 k = 0; k < l->nspatial; k++)
     if (filter->dims[l->rhs_spatial[k]] != 1) return NULL;
@@ -171,7 +174,7 @@ ALG_RULE(conv_to_dot) {
     return NULL;
   if (position(filter, l->rhs_input_feature) < position(filter, l->rhs_output_feature)) return NULL;
   i64 inputs = in->dims[l->lhs_feature], outputs = filter->dims[l->rhs_output_feature],
-      rows = inputs ? in->elements / inputs : 0;
+      rows = in->elements / inputs;
   const hlo_shape *ls = pass_alg_shape(a, in->dtype, 2, (i64[]){rows, inputs}),
                   *rs = pass_alg_shape(a, filter->dtype, 2, (i64[]){inputs, outputs});
   hlo_instr *x = X, *y = Y;
