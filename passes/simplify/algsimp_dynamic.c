@@ -132,13 +132,29 @@ ALG_RULE(dslice_transpose) {
   return pass_alg_transpose(a, pass_alg_dslice(a, hlo_operand(X, 0), start, sizes), p.v);
 }
 
-// index + clamp(0, inner, most), in the type of index
-static hlo_instr *index_sum(alg *a, hlo_instr *index, hlo_instr *inner, i64 most) {
-  hlo_dtype t = inner->shape->dtype;
-  hlo_instr *c = pass_alg_add(
-      a, HLO_CLAMP, inner->shape, 3,
-      (hlo_instr *[]){pass_alg_scalar_int(a, t, 0), inner, pass_alg_scalar_int(a, t, most)});
-  return pass_alg_bin(a, HLO_ADD, index, pass_alg_convert(a, c, index->shape->dtype));
+// Of a slice within another: how far each index goes, of which both types must hold the sum.
+static i64 reach(const hlo_instr *x, i64 most) {
+  return pass_alg_all(x, 0) ? 0 : HS_MIN(most, pass_alg_top_of(x->shape->dtype));
+}
+static bool holds_sum(const hlo_instr *outer, i64 room, const hlo_instr *inner, i64 most) {
+  return hs_add_sat_i64(reach(outer, room), reach(inner, most)) <=
+         pass_alg_top_of(outer->shape->dtype);
+}
+
+// clamp(0, x, most), where x can be more than that
+static hlo_instr *clamped(alg *a, hlo_instr *x, i64 most) {
+  if (pass_alg_all(x, 0)) return x;
+  hlo_dtype t = x->shape->dtype;
+  hlo_instr *ops[] = {pass_alg_scalar_int(a, t, 0), x,
+                      pass_alg_scalar_int(a, t, HS_MIN(most, pass_alg_top_of(t)))};
+  return pass_alg_add(a, HLO_CLAMP, x->shape, 3, ops);
+}
+
+// The index of a slice within another, which starts at an index that is clamped for itself: their
+// sum, in the type of the first.
+static hlo_instr *index_sum(alg *a, hlo_instr *outer, i64 room, hlo_instr *inner, i64 most) {
+  hlo_instr *x = clamped(a, outer, room), *y = clamped(a, inner, most);
+  return pass_alg_bin(a, HLO_ADD, x, pass_alg_convert(a, y, x->shape->dtype));
 }
 
 // dynamic-slice(dynamic-slice(A, i), j): one slice at i + j, where i is clamped for itself, and so
@@ -151,16 +167,13 @@ ALG_RULE(dslice_dslice) {
   const hlo_shape *whole = hlo_operand(in, 0)->shape;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n + 1);
   ops[0] = hlo_operand(in, 0);
-  for (u32 k = 0; k < n; k++) {
-    hlo_instr *x = hlo_operand(i, 1 + k);
-    i64 room = in->shape->dims[k] - i->shape->dims[k];  // what the outer index can add
-    hlo_dtype t = x->shape->dtype;
-    if (!pass_alg_all(x, 0))
-      x = pass_alg_add(
-          a, HLO_CLAMP, x->shape, 3,
-          (hlo_instr *[]){pass_alg_scalar_int(a, t, 0), x, pass_alg_scalar_int(a, t, room)});
-    ops[k + 1] = index_sum(a, x, hlo_operand(in, 1 + k), whole->dims[k] - in->shape->dims[k]);
-  }
+  for (u32 k = 0; k < n; k++)
+    if (!holds_sum(hlo_operand(i, 1 + k), in->shape->dims[k] - i->shape->dims[k],
+                   hlo_operand(in, 1 + k), whole->dims[k] - in->shape->dims[k]))
+      return NULL;
+  for (u32 k = 0; k < n; k++)
+    ops[k + 1] = index_sum(a, hlo_operand(i, 1 + k), in->shape->dims[k] - i->shape->dims[k],
+                           hlo_operand(in, 1 + k), whole->dims[k] - in->shape->dims[k]);
   return pass_alg_like(a, i, i->shape, n + 1, ops);
 }
 
@@ -177,16 +190,13 @@ ALG_RULE(dus_dus) {
     if (hlo_operand(s, 1 + k) != hlo_operand(i, 2 + k)) return NULL;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n + 2);
   ops[0] = X, ops[1] = u;
-  for (u32 k = 0; k < n; k++) {
-    hlo_instr *x = hlo_operand(i, 2 + k);
-    hlo_dtype t = x->shape->dtype;
-    i64 room = X->shape->dims[k] - in->shape->dims[k];
-    if (!pass_alg_all(x, 0))
-      x = pass_alg_add(
-          a, HLO_CLAMP, x->shape, 3,
-          (hlo_instr *[]){pass_alg_scalar_int(a, t, 0), x, pass_alg_scalar_int(a, t, room)});
-    ops[k + 2] = index_sum(a, x, hlo_operand(in, 2 + k), in->shape->dims[k] - u->shape->dims[k]);
-  }
+  for (u32 k = 0; k < n; k++)
+    if (!holds_sum(hlo_operand(i, 2 + k), X->shape->dims[k] - in->shape->dims[k],
+                   hlo_operand(in, 2 + k), in->shape->dims[k] - u->shape->dims[k]))
+      return NULL;
+  for (u32 k = 0; k < n; k++)
+    ops[k + 2] = index_sum(a, hlo_operand(i, 2 + k), X->shape->dims[k] - in->shape->dims[k],
+                           hlo_operand(in, 2 + k), in->shape->dims[k] - u->shape->dims[k]);
   return pass_alg_like(a, i, i->shape, n + 2, ops);
 }
 
