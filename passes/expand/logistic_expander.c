@@ -1,5 +1,6 @@
 // logistic_expander.c — logistic-expander (xla/hlo/transforms/expanders/logistic_expander.cc):
-// logistic(x) becomes 1 / (1 + exp(-x)), in the element type of the result.
+// logistic(x) becomes 1 / (1 + exp(-x)), in the element type of the result, or where that has less
+// than 16 bits in f32: it may have no sign, or no number as large as exp(-x).
 #include "passes/run/rewrite.h"
 
 static hs_status run(pass_ctx *c) {
@@ -9,10 +10,13 @@ static hs_status run(pass_ctx *c) {
       if (i->opcode != HLO_LOGISTIC) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "expanded to 1 / (1 + exp(-x))");
-      hlo_instr *one = hlo_build_full(comp, i->shape, 1.0), *x = hlo_operand(i, 0);
-      if (x->shape->dtype != i->shape->dtype) x = hlo_build_convert(x, i->shape->dtype);
-      hlo_instr *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, x));
-      hlo_replace(i, hlo_build_binary(HLO_DIVIDE, one, hlo_build_binary(HLO_ADD, one, e)));
+      const hlo_shape *wide = i->shape;
+      if (hlo_dtype_bits(wide->dtype) < 16) wide = hlo_shape_with_dtype(c->m->ctx, wide, HLO_F32);
+      hlo_instr *x = pass_as_stated(hlo_operand(i, 0), wide),
+                *one = hlo_build_full(comp, wide, 1.0),
+                *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, x)),
+                *y = hlo_build_binary(HLO_DIVIDE, one, hlo_build_binary(HLO_ADD, one, e));
+      hlo_replace(i, pass_as_stated(y, i->shape));
     }
   }
   return HS_GOOD;
