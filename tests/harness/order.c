@@ -1,7 +1,8 @@
 // order.c — see order.h. A comparison must be irreflexive, asymmetric and transitive, and so must
 // "neither comes first" be transitive. Tested on up to SAMPLE elements of the first and of the last
 // line of every sort, all pairs of them, NaNs among them where the line has any: NaNs compared by
-// LT, keys compared with values and scaled keys show up there.
+// LT, keys compared with values and scaled keys show up there. A top-k is by its own order, and only
+// ties are looked for.
 #include "tests/harness/order.h"
 
 #include "core/infer/build.h"
@@ -118,9 +119,33 @@ static bool line_without_order(const hlo_instr *i, const hlo_literal *v, i64 at,
   return false;
 }
 
+static int ascending(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y);
+}
+
+// Equal ones among the first k of a line of v, or between what is taken and what is not?
+static bool ties_on_top(const hlo_literal *v, i64 k, bool largest) {
+  i64 len = v->shape->dims[v->shape->rank - 1];
+  double *x = hs_alloc((size_t)(len + 1) * sizeof *x);
+  bool yes = false;
+  for (i64 at = 0; at < v->shape->elements && !yes; at += len) {
+    for (i64 j = 0; j < len; j++)
+      x[j] = largest ? -hlo_literal_f64(v, at + j) : hlo_literal_f64(v, at + j);
+    qsort(x, (size_t)len, sizeof *x, ascending);
+    for (i64 j = 1; j < len && j <= k; j++) yes |= ascending(&x[j - 1], &x[j]) == 0;
+  }
+  return hs_free(x), yes;
+}
+
 static hs_status look(void *arg, const hlo_observation *o) {
   bool *none = arg;
   const hlo_instr *i = o->instr;
+  hlo_for_each_use(u, i)
+    if (u->user->opcode == HLO_TOPK && !hlo_attr_int(u->user, HLO_ATTR_IS_STABLE, 1) &&
+        hlo_shape_is_array(i->shape) && i->shape->rank)
+      *none |= ties_on_top(o->value, hlo_attr_int(u->user, HLO_ATTR_K, 0),
+                           hlo_attr_int(u->user, HLO_ATTR_LARGEST, 1) != 0);
   if (*none || i->opcode != HLO_SORT || !hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) return HS_GOOD;
   const hlo_shape *s = o->value->nchildren ? o->value->children[0]->shape : o->value->shape;
   i64 dim = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], stride = 1;
@@ -144,7 +169,7 @@ static bool seen(const hlo_module *m, u32 nargs, hlo_literal *const *args, looks
 }
 
 bool sorts_without_order(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
-  return m->nops[HLO_SORT] && seen(m, nargs, args, look);
+  return (m->nops[HLO_SORT] || m->nops[HLO_TOPK]) && seen(m, nargs, args, look);
 }
 
 // ---- NaNs ---------------------------------------------------------------------------------------

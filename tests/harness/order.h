@@ -9,8 +9,8 @@
 #include "core/eval/eval.h"
 
 // Evaluates the module; true when a comparison of one of its sorts is no strict weak order on a
-// sample of the values that it sorts, or one that is not stable has ties there. False also when it
-// cannot be evaluated.
+// sample of the values that it sorts, or one that is not stable has ties there, or a top-k that is
+// not. False also when it cannot be evaluated.
 bool sorts_without_order(const hlo_module *, u32 nargs, hlo_literal *const *args);
 // Evaluates the module; true when a reduction of several arrays gives a NaN, or when one of any
 // gets NaNs and how it groups them makes a difference.
