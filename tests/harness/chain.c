@@ -418,8 +418,8 @@ static bool means_the_same(way *w, const hlo_module *m, const char *text) {
   return say(w, "means something else", why), false;
 }
 
-// Passes that are for other modules, as one behind layout assignment, say so by their own code below
-// the runner's.
+// Passes that are for other modules, as one behind layout assignment, say so by their own code
+// below the runner's.
 static bool refuses(hs_status s) {
   return s.err->code == HS_E_PASS && s.err->next && s.err->next->code == HS_E_PASS;
 }

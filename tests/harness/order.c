@@ -1,8 +1,8 @@
 // order.c — see order.h. A comparison must be irreflexive, asymmetric and transitive, and so must
 // "neither comes first" be transitive. Tested on up to SAMPLE elements of the first and of the last
 // line of every sort, all pairs of them, NaNs among them where the line has any: NaNs compared by
-// LT, keys compared with values and scaled keys show up there. A top-k is by its own order, and only
-// ties are looked for.
+// LT, keys compared with values and scaled keys show up there. A top-k has an order of its own, and
+// only ties are looked for.
 #include "tests/harness/order.h"
 
 #include "core/infer/build.h"
