@@ -212,8 +212,10 @@ static hlo_instr *mirror_pad(alg *a, hlo_instr *i, const mirror *m) {
   return mirrored(a, i, m, from, pass_alg_slice(a, m->to, cut), &m->d);
 }
 
-// dot(broadcast(A), B) = dot(A, reduce(B)) along what is summed and was repeated
+// dot(broadcast(A), B) = dot(A, reduce(B)) along what is summed and was repeated, in the type of
+// the result: that of B may not hold its sum
 static hlo_instr *mirror_broadcast(alg *a, hlo_instr *i, const mirror *m) {
+  if (alg_is_tiny(i) || !pass_alg_widens_operands(i)) return NULL;
   hlo_instr *src = hlo_operand(m->from, 0);
   hlo_ints map = alg_dims(m->from);
   u32 rank = m->from->shape->rank, n = 0, nsum = 0;
@@ -254,9 +256,9 @@ static hlo_instr *mirror_broadcast(alg *a, hlo_instr *i, const mirror *m) {
   hlo_instr *from =
       whole ? src
             : pass_alg_broadcast(a, src, pass_alg_shape(a, src->shape->dtype, n, dims), map.n, now);
-  hlo_dtype t = m->to->shape->dtype;
-  hlo_instr *to = pass_alg_reduce(a, m->to, pass_alg_scalar(a, t, 0), nsum, sum,
-                                  hlo_build_scalar_computation(a->m, HLO_ADD, t));
+  hlo_dtype t = i->shape->dtype;
+  hlo_instr *to = pass_alg_reduce(a, pass_alg_convert(a, m->to, t), pass_alg_scalar(a, t, 0), nsum,
+                                  sum, hlo_build_scalar_computation(a->m, HLO_ADD, t));
   return mirrored(a, i, m, from, to, &d);
 }
 
