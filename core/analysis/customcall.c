@@ -129,8 +129,9 @@ static bool custom_shape_topk(const hlo_instr *i) {
 }
 static bool custom_shape_conv(const hlo_instr *i) {
   const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
-  return l && i->noperands >= 2 && arrays(i) && hlo_shape_is_array(result_array(i)) &&
-         result_array(i)->rank == l->nspatial + 2 &&
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  return l && (w ? w->n : 0) == l->nspatial && i->noperands >= 2 && arrays(i) &&
+         hlo_shape_is_array(result_array(i)) && result_array(i)->rank == l->nspatial + 2 &&
          hlo_operand(i, 0)->shape->rank == l->nspatial + 2 &&
          hlo_operand(i, 1)->shape->rank == l->nspatial + 2;
 }
