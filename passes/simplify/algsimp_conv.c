@@ -303,15 +303,15 @@ static bool has_factor(const hlo_instr *x) {
   return false;
 }
 
-// The next instruction that multiplies what becomes of x alone by a scalar; NULL when there is
-// none.
+// The next instruction that multiplies what becomes of x alone by a scalar, and is used itself, or
+// the convolution would go with it; NULL when there is none.
 static hlo_instr *factor_after(const hlo_instr *x, hlo_instr **rest, double *v) {
   while (alg_one_use(x)) {
     hlo_instr *u = x->first_use->user;
     if (hlo_is_controlled(u) ||
         (u->opcode != HLO_MULTIPLY && u->opcode != HLO_TRANSPOSE && u->opcode != HLO_RESHAPE))
       return NULL;
-    if (scalar_factor(u, rest, v) && *rest == x) return u;
+    if (scalar_factor(u, rest, v) && *rest == x) return u->nuses || hlo_is_root(u) ? u : NULL;
     x = u;
   }
   return NULL;
