@@ -493,7 +493,9 @@ ALG_RULE(reduce_window_pad) {
   hlo_instr *p = X, *cv = NULL;
   double v, init;
   if (p->opcode == HLO_CONVERT) cv = p, p = hlo_operand(p, 0);
-  if (!simple(i) || !w || p->opcode != HLO_PAD || pass_alg_counts_init_again(i)) return NULL;
+  if (!simple(i) || !w || p->opcode != HLO_PAD || pass_alg_counts_init_again(i) ||
+      pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) == HLO_OP_INVALID)
+    return NULL;
   bool same = hlo_operand(p, 1) == Y ||
               (pass_alg_splat(hlo_operand(p, 1), &v) && pass_alg_splat(Y, &init) && v == init);
   const hlo_padding *q = hlo_attr_ptr(p, HLO_ATTR_PADDING);
