@@ -244,7 +244,7 @@ ALG_RULE(reduce_of_argmax) {
   return NULL;
 }
 
-// The largest of equal elements is that, and is found at 0, where the count does not wrap around
+// The largest of equal elements is that, and is found at 0, unless the count wraps around
 ALG_RULE(reduce_argmax_splat) {
   if (a->layout_sensitive ||
       (!finds_place(i, HLO_DIRECTION_GT) && !finds_place(i, HLO_DIRECTION_LT)))
@@ -253,10 +253,8 @@ ALG_RULE(reduce_argmax_splat) {
   if (v->opcode != HLO_BROADCAST || hlo_operand(v, 0)->shape->rank != 0 ||
       !pass_alg_has(alg_dims(i), hlo_attr_int(iota, HLO_ATTR_IOTA_DIMENSION, 0)))
     return NULL;
-  if (hlo_dtype_is_signed(iota->shape->dtype) && alg_is_int(iota) &&
-      iota->shape->dims[hlo_attr_int(iota, HLO_ATTR_IOTA_DIMENSION, 0)] - 1 >
-          pass_alg_top_of(iota->shape->dtype))
-    return NULL;
+  i64 last = iota->shape->dims[hlo_attr_int(iota, HLO_ATTR_IOTA_DIMENSION, 0)] - 1;
+  if (alg_is_int(iota) && last > pass_alg_top_of(iota->shape->dtype)) return NULL;
   hlo_instr *parts[2] = {pass_alg_spread(a, hlo_operand(v, 0), i->shape->elems[0]),
                          pass_alg_full_int(a, i->shape->elems[1], 0)};
   return pass_alg_add(a, HLO_TUPLE, i->shape, 2, parts);
@@ -593,9 +591,8 @@ ALG_RULE(reduce_window_cumsum) {
   if (dim < 0 || pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) != HLO_ADD ||
       !pass_alg_all(Y, 0))
     return NULL;
-  // the count must be exact
-  int digits = alg_is_float(i) ? HS_MIN(hlo_dtype_significand(i->shape->dtype), 24) : 24;
-  if (X->shape->dims[dim] > (i64)1 << digits || X->shape->dtype != i->shape->dtype) return NULL;
+  int n = alg_is_float(i) ? HS_MIN(hlo_dtype_significand(i->shape->dtype), 24) : 24;
+  if (X->shape->dims[dim] > (i64)1 << n || X->shape->dtype != i->shape->dtype) return NULL;
   hlo_literal *v = one_value(a, X);
   if (!v) return NULL;
   const hlo_shape *s = hlo_shape_with_dtype(
