@@ -309,8 +309,9 @@ ALG_RULE(reduce_broadcast) {
     nout++;
   }
   if (repeated == 0) return NULL;
-  // The count must be exact in a float, and the initial value must enter once only.
-  int digits = HS_MIN(hlo_dtype_significand(i->shape->dtype), 24);
+  // The count must be exact in a float, or be rounded as sums are in those of 16 bits, as in XLA;
+  // and the initial value must enter once only.
+  int digits = alg_is_tiny(i) ? hlo_dtype_significand(i->shape->dtype) : 24;
   if (op == HLO_ADD &&
       ((alg_is_float(i) && times > (i64)1 << digits) || (nstill && !pass_alg_is_identity(op, Y))))
     return NULL;
@@ -484,16 +485,14 @@ static bool window_shows_one(const hlo_window *w, const hlo_padding *q, const hl
 
 // reduce-window(pad(A, v), v): the window pads; a convert may stand between when v is the same
 // number in both types. A running reduction, for which the padding is a small part, is left for
-// those that recognise it. What the pad puts in counts each time, what the window does not.
+// those that recognise it. As in XLA, an initial value is taken to leave results as they are.
 ALG_RULE(reduce_window_pad) {
   enum { SMALL_PART = 10 };
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   hlo_instr *p = X, *cv = NULL;
   double v, init;
   if (p->opcode == HLO_CONVERT) cv = p, p = hlo_operand(p, 0);
-  if (!simple(i) || !w || p->opcode != HLO_PAD || pass_alg_counts_init_again(i) ||
-      pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) == HLO_OP_INVALID)
-    return NULL;
+  if (!simple(i) || !w || p->opcode != HLO_PAD) return NULL;
   bool same = hlo_operand(p, 1) == Y ||
               (pass_alg_splat(hlo_operand(p, 1), &v) && pass_alg_splat(Y, &init) && v == init);
   const hlo_padding *q = hlo_attr_ptr(p, HLO_ATTR_PADDING);
