@@ -10,6 +10,7 @@
 #include "tests/harness/meaning.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { SAMPLE = 24 };
 
