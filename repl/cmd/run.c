@@ -243,6 +243,7 @@ hs_status cmd_run(repl_cmd *c) {
     }
     repl_values_free(&kept);
     backend_result_free(&r);
+    if (hs_ok(s)) s = hs_poll();  // small programs end before they look
   }
   if (hs_ok(s)) s = close_host(c, w.host);
   else hlo_host_free(w.host);

@@ -110,6 +110,12 @@ static hs_status parse_part(hlo_ctx *ctx, const hlo_shape *s, const char *text, 
 hs_status repl_parse_value(hlo_ctx *ctx, const hlo_shape *s, const char *text, hlo_literal **out) {
   *out = NULL;
   HS_TRY(skip_shape(ctx, s, &text));
+  if (hlo_shape_is_array(s) && hlo_dtype_is_complex(s->dtype) && *text && !strchr("({", *text)) {
+    char *complex = hs_format("(%s, 0)", text);  // a real number
+    hs_status st = repl_parse_value(ctx, s, complex, out);
+    hs_free(complex);
+    return st;
+  }
   if (hlo_shape_is_array(s) && s->rank && *text != '{') return splat(ctx, s, text, out);
   if (s->dynamic && s->rank && !strstr(text, "...")) return parse_part(ctx, s, text, out);
   size_t n = strlen(text);
