@@ -220,13 +220,12 @@ static void widening_has_the_bits(void **state) {
 static void narrowing_has_the_bits(void **state) {
   (void)state;
   static const u32 low[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
-  enum { RUN = 256 * HS_COUNT(low) };
+  enum { LOW = HS_COUNT(low), RUN = 256 * LOW };
   u32 bits[RUN];
   u16 want[RUN], got[RUN];
   for (hlo_dtype t = 0; t < HLO_DTYPE_COUNT; t++)
     for (u32 high = 0; is_narrow(t) && high < 256; high++) {
-      for (u32 k = 0; k < RUN; k++)
-        bits[k] = high << 24 | k / HS_COUNT(low) << 16 | low[k % HS_COUNT(low)];
+      for (u32 k = 0; k < RUN; k++) bits[k] = high << 24 | k / LOW << 16 | low[k % LOW];
       float from[RUN];
       memcpy(from, bits, sizeof bits);
       hlo_floats_from_f32(t, from, want, RUN);
