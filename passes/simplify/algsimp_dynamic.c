@@ -150,11 +150,26 @@ static hlo_instr *clamped(alg *a, hlo_instr *x, i64 most) {
   return pass_alg_add(a, HLO_CLAMP, x->shape, 3, ops);
 }
 
-// The index of a slice within another, which starts at an index that is clamped for itself: their
-// sum, in the type of the first.
-static hlo_instr *index_sum(alg *a, hlo_instr *outer, i64 room, hlo_instr *inner, i64 most) {
-  hlo_instr *x = clamped(a, outer, room), *y = clamped(a, inner, most);
-  return pass_alg_bin(a, HLO_ADD, x, pass_alg_convert(a, y, x->shape->dtype));
+// An array and what is cut out of it: an index goes as far as it is larger.
+typedef struct cut {
+  const hlo_shape *of, *to;
+} cut;
+static i64 room(cut c, u32 k) { return c.of->dims[k] - c.to->dims[k]; }
+
+// The indices of a slice within another, operands of i and `in` from `at` on, each of which is
+// clamped for itself: their sums, in the types of i's. False: a type does not hold its sum.
+static bool index_sums(alg *a, const hlo_instr *i, cut outer, const hlo_instr *in, cut inner,
+                       u32 at, hlo_instr **out) {
+  u32 n = i->shape->rank;
+  for (u32 k = 0; k < n; k++)
+    if (!holds_sum(hlo_operand(i, at + k), room(outer, k), hlo_operand(in, at + k), room(inner, k)))
+      return false;
+  for (u32 k = 0; k < n; k++) {
+    hlo_instr *x = clamped(a, hlo_operand(i, at + k), room(outer, k)),
+              *y = clamped(a, hlo_operand(in, at + k), room(inner, k));
+    out[k] = pass_alg_bin(a, HLO_ADD, x, pass_alg_convert(a, y, x->shape->dtype));
+  }
+  return true;
 }
 
 // dynamic-slice(dynamic-slice(A, i), j): one slice at i + j, where i is clamped for itself, and so
@@ -167,13 +182,8 @@ ALG_RULE(dslice_dslice) {
   const hlo_shape *whole = hlo_operand(in, 0)->shape;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n + 1);
   ops[0] = hlo_operand(in, 0);
-  for (u32 k = 0; k < n; k++)
-    if (!holds_sum(hlo_operand(i, 1 + k), in->shape->dims[k] - i->shape->dims[k],
-                   hlo_operand(in, 1 + k), whole->dims[k] - in->shape->dims[k]))
-      return NULL;
-  for (u32 k = 0; k < n; k++)
-    ops[k + 1] = index_sum(a, hlo_operand(i, 1 + k), in->shape->dims[k] - i->shape->dims[k],
-                           hlo_operand(in, 1 + k), whole->dims[k] - in->shape->dims[k]);
+  if (!index_sums(a, i, (cut){in->shape, i->shape}, in, (cut){whole, in->shape}, 1, ops + 1))
+    return NULL;
   return pass_alg_like(a, i, i->shape, n + 1, ops);
 }
 
@@ -190,13 +200,8 @@ ALG_RULE(dus_dus) {
     if (hlo_operand(s, 1 + k) != hlo_operand(i, 2 + k)) return NULL;
   hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, n + 2);
   ops[0] = X, ops[1] = u;
-  for (u32 k = 0; k < n; k++)
-    if (!holds_sum(hlo_operand(i, 2 + k), X->shape->dims[k] - in->shape->dims[k],
-                   hlo_operand(in, 2 + k), in->shape->dims[k] - u->shape->dims[k]))
-      return NULL;
-  for (u32 k = 0; k < n; k++)
-    ops[k + 2] = index_sum(a, hlo_operand(i, 2 + k), X->shape->dims[k] - in->shape->dims[k],
-                           hlo_operand(in, 2 + k), in->shape->dims[k] - u->shape->dims[k]);
+  if (!index_sums(a, i, (cut){X->shape, in->shape}, in, (cut){in->shape, u->shape}, 2, ops + 2))
+    return NULL;
   return pass_alg_like(a, i, i->shape, n + 2, ops);
 }
 
