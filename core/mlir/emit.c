@@ -125,12 +125,6 @@ static hs_str name_of(mlir_reader *R, hlo_opcode op) {
   return mlir_plain_name(R, s, hs_str_of(hlo_op_text(op)));
 }
 
-static bool is_open(const hlo_shape *s) {
-  for (u32 k = 0; s && k < hlo_shape_leaves(s); k++)
-    if (hlo_shape_is_unbounded(hlo_shape_leaf(s, k))) return true;
-  return false;
-}
-
 // A written size '?' is the one that is inferred.
 static const hlo_shape *shape_for(mlir_reader *R, hlo_opcode op, const hlo_shape *stated, u32 n,
                                   hlo_instr *const *ops, u32 nattrs, const hlo_attr *attrs) {
@@ -140,7 +134,7 @@ static const hlo_shape *shape_for(mlir_reader *R, hlo_opcode op, const hlo_shape
   set->n = nattrs;
   if (nattrs) memcpy(set->v, attrs, nattrs * sizeof *attrs);
   hs_status s = hlo_infer_shape(R->ctx, op, n, in, nattrs ? set : NULL, stated, &shape);
-  if (is_open(stated)) stated = NULL;
+  if (stated && hlo_shape_has_unbounded(stated)) stated = NULL;
   if (!hs_ok(s)) hlo_lex_status(RX, s, R->op ? R->op->at : NULL);
   else if (stated && stated->logical != shape->logical && !hlo_shape_is_dynamic(stated) &&
            !hlo_shape_is_dynamic(shape))

@@ -161,11 +161,11 @@ static void note_mismatch(hlo_comparison *c, const hlo_mismatch *d) {
 // Where either type says that a dimension has one.
 static bool same_sizes(const hlo_literal *a, const hlo_literal *b) {
   const bool *p = a->shape->dynamic, *q = b->shape->dynamic;
+  i64 x[HLO_MAX_RANK], y[HLO_MAX_RANK];
+  hlo_literal_sizes(a, x), hlo_literal_sizes(b, y);
   for (u32 d = 0; d < a->shape->rank; d++) {
     if (!(p && p[d]) && !(q && q[d])) continue;
-    i64 x = a->dynamic_sizes ? a->dynamic_sizes[d] : a->shape->dims[d],
-        y = b->dynamic_sizes ? b->dynamic_sizes[d] : b->shape->dims[d];
-    if (x != y) return false;
+    if (x[d] != y[d]) return false;
   }
   return true;
 }

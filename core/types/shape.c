@@ -41,6 +41,12 @@ bool hlo_shape_is_unbounded(const hlo_shape *s) {
   return false;
 }
 
+bool hlo_shape_has_unbounded(const hlo_shape *s) {
+  for (u32 k = 0, n = hlo_shape_leaves(s); k < n; k++)
+    if (hlo_shape_is_unbounded(hlo_shape_leaf(s, k))) return true;
+  return false;
+}
+
 u32 hlo_shape_leaf_offset(const hlo_shape *tuple, i64 element) {
   i64 before = HS_MAX(HS_MIN(element, (i64)tuple->nelems), 0);
   if (is_flat(tuple)) return (u32)before;

@@ -103,6 +103,8 @@ bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b);
 bool hlo_shape_is_dynamic(const hlo_shape *s);
 // an array with a dimension of any size
 bool hlo_shape_is_unbounded(const hlo_shape *s);
+// such an array, or a tuple with one
+bool hlo_shape_has_unbounded(const hlo_shape *s);
 // row-major, no tiles or other extras
 bool hlo_layout_is_default(const hlo_layout *l);
 // no layout, or descending minor_to_major

@@ -23,11 +23,8 @@ bool repl_is_verified(repl_module *mod) {
 // Whether a parameter has a dimension of any size, as jax.export writes programs with symbolic
 // sizes.
 static bool has_open_sizes(const hlo_module *m) {
-  for (u32 k = 0; m->entry && k < m->entry->nparams; k++) {
-    const hlo_shape *whole = m->entry->params[k]->shape;
-    for (u32 j = 0, n = hlo_shape_leaves(whole); j < n; j++)
-      if (hlo_shape_is_unbounded(hlo_shape_leaf(whole, j))) return true;
-  }
+  for (u32 k = 0; m->entry && k < m->entry->nparams; k++)
+    if (hlo_shape_has_unbounded(m->entry->params[k]->shape)) return true;
   return false;
 }
 
