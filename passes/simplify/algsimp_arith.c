@@ -87,10 +87,10 @@ ALG_RULE(add_sub_constants) {
   return NULL;
 }
 
-// A + C with one user, C on whichever side (*at). Not C1 + C2: regroup_constants has just made
-// that.
-static bool plus_constant(const hlo_instr *i, u32 *at) {
-  if (i->opcode != HLO_ADD || i->nuses != 1) return false;
+// A + C with one user, C on whichever side (*at). Not C1 + C2, nor (C1 + C2) + C3: such a sum is a
+// constant that regroup_constants has just made.
+static bool plus_constant(const alg *a, const hlo_instr *i, u32 *at) {
+  if (i->opcode != HLO_ADD || i->nuses != 1 || is_merged(a, i)) return false;
   *at = const_like(hlo_operand(i, 1));
   return const_like(hlo_operand(i, *at)) && !const_like(hlo_operand(i, 1 - *at));
 }
@@ -100,8 +100,8 @@ ALG_RULE(add_constant_outwards) {
   hlo_instr *in = X, *other = Y;
   u32 at;
   if (!alg_is_int(i)) return NULL;
-  if (!plus_constant(in, &at)) in = Y, other = X;
-  if (!plus_constant(in, &at) || const_like(other)) return NULL;
+  if (!plus_constant(a, in, &at)) in = Y, other = X;
+  if (!plus_constant(a, in, &at) || const_like(other)) return NULL;
   return pass_alg_bin(a, HLO_ADD, pass_alg_bin(a, HLO_ADD, hlo_operand(in, 1 - at), other),
                       hlo_operand(in, at));
 }

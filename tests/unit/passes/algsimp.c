@@ -137,11 +137,30 @@ static void rewrite_limit(void **state) {
   assert_ptr_equal(e->root, r);
 }
 
+// Counters of an unrolled loop: each step is used twice, so that sums of constants that were merged
+// become operands of others. They are constants then, and are not taken apart again.
+static void counters_settle(void **state) {
+  (void)state;
+  const hlo_shape *s = hlo_shape_scalar(m->ctx, HLO_S32);
+  hlo_instr *sum = hlo_build_scalar_i64(e, HLO_S32, 0), *seen[5];
+  for (u32 k = 0; k < HS_COUNT(seen); k++) {
+    hlo_instr *operands[] = {sum, hlo_build_scalar_i64(e, HLO_S32, 1)};
+    seen[k] = hlo_add(e, HLO_ADD, s, 2, operands, NULL);
+    sum = hlo_add(e, HLO_ADD, s, 2, operands, NULL);
+  }
+  hlo_set_root(e, hlo_add_tuple(e, HS_COUNT(seen), seen));
+  pass_run_options o = pass_run_default();
+  pass_result res;
+  assert_true(hs_ok(pass_run(m, pass_find(&pass_builtin, "algsimp"), NULL, &o, &res)));
+  assert_in_range(res.rewrites, 1, 50);
+}
+
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
   const struct CMUnitTest tests[] = {
       T(add_zero),        T(unsigned_bounds),    T(float_times_zero_stays),
       T(int_times_zero),  T(transposes_compose), T(reduce_of_broadcast),
-      T(slice_of_concat), T(division_by_eight),  T(rewrite_limit)};
+      T(slice_of_concat), T(division_by_eight),  T(rewrite_limit),
+      T(counters_settle)};
   return cmocka_run_group_tests_name("algsimp", tests, NULL, NULL);
 }
