@@ -323,9 +323,9 @@ static hlo_cost while_cost(costing *k, const hlo_instr *i) {
            cond = comp_cost(k, hlo_attr_comp(i, HLO_ATTR_CONDITION));
   double trips = 1, tests = 1;
   if (!k->xla) {
-    i64 n = hlo_trip_count(i);
+    double n = hlo_expected_trips(i);
     if (n < 0) k->unknown++, k->unknown_loops++;
-    else trips = (double)n, tests = trips + 1;
+    else trips = n, tests = n + 1;
   }
   return plus(plus((hlo_cost){0}, body, trips), cond, tests);
 }
@@ -546,8 +546,8 @@ static void spread_times(const hlo_instr *i, double times, double *comp_times, b
     const hlo_computation *c = hlo_called(i, k);
     double t = times;
     if (i->opcode == HLO_WHILE) {
-      i64 trips = hlo_trip_count(i);
-      t *= trips < 0 ? 1 : (double)trips + (c == hlo_attr_comp(i, HLO_ATTR_CONDITION));
+      double trips = hlo_expected_trips(i);
+      t *= trips < 0 ? 1 : trips + (c == hlo_attr_comp(i, HLO_ATTR_CONDITION));
     }
     comp_times[c->id] += t;
     if (runs_callee(i)) launched[c->id] = true;

@@ -4,8 +4,12 @@
 // and the pattern that every counted loop has: one element of the state starts at a constant, the
 // body adds a constant to it, and the condition compares it with a constant or with an element that
 // the body passes through (XLA: ComputeWhileLoopTripCount, MatchTrivialLoopTripCount). The
-// arithmetic is done in 128 bits, so that a wrapping counter is never miscounted.
+// arithmetic is done in 128 bits, so that a wrapping counter is never miscounted. What a loop over
+// data does is not in its text; for it a number can be stated, which only figures believe.
 #include "core/analysis/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
 
 // A value seen through the fusions and calls that wrap it: the instruction and, when it lies inside
 // such a computation, the caller that feeds its parameters (one level: what XLA's own fusion of
@@ -192,4 +196,31 @@ i64 hlo_trip_count_pattern(const hlo_instr *w, i64 *element, i64 *start, i64 *st
 i64 hlo_trip_count(const hlo_instr *w) {
   i64 n = annotated(w);
   return n >= 0 ? n : hlo_trip_count_pattern(w, NULL, NULL, NULL);
+}
+
+// What is stated of a loop; NULL: nothing.
+static const hs_str *stated_trips(const hlo_instr *w) {
+  return hlo_frontend_find(hlo_attr_get(w, HLO_ATTR_FRONTEND_ATTRIBUTES), HLO_TRIPS_KEY);
+}
+
+double hlo_expected_trips(const hlo_instr *w) {
+  i64 n = hlo_trip_count(w);
+  if (n >= 0) return (double)n;
+  const hs_str *text = stated_trips(w);
+  char number[32], *end;
+  if (!text || !text->n || text->n >= sizeof number) return -1;
+  memcpy(number, text->p, text->n);
+  number[text->n] = 0;
+  double stated = strtod(number, &end);
+  return !*end && isfinite(stated) && stated >= 0 ? stated : -1;
+}
+
+void hlo_state_trips(hlo_module *to, const hlo_module *from) {
+  hlo_for_each_comp(comp, from)
+    hlo_for_each_instr(i, comp) {
+      const hs_str *text = i->opcode == HLO_WHILE ? stated_trips(i) : NULL;
+      hlo_instr *other = text ? hlo_find_instr(to, i->name) : NULL;
+      if (other && other->opcode == HLO_WHILE && !stated_trips(other))
+        hlo_set_frontend(other, HLO_TRIPS_KEY, *text);
+    }
 }

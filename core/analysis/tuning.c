@@ -81,27 +81,8 @@ bool hlo_tuning_write(const hlo_tuning *t, hs_buf *b) {
 }
 
 void hlo_tuning_set(hlo_instr *i, const hlo_tuning *t) {
-  const hlo_frontend *old = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-  hs_arena *a = &i->parent->module->arena;
-  u32 n = 0, had = old ? old->n : 0;
-  hlo_frontend_entry *v = HS_NEW_ARRAY(a, hlo_frontend_entry, had + 1);
-  hs_str key = HS_STR(HLO_TUNING_KEY);
   hs_buf text = {0};
-  bool any = hlo_tuning_write(t, &text);
-  for (u32 k = 0; k <= had; k++) {
-    // sorted by key
-    if (any && (k == had || strcmp(key.p, old->v[k].key.p) <= 0)) {
-      v[n++] = (hlo_frontend_entry){key, {hs_arena_strndup(a, text.p, text.n), text.n}};
-      any = false;
-    }
-    if (k < had && !hs_str_eq(old->v[k].key, key)) v[n++] = old->v[k];
-  }
+  (void)hlo_tuning_write(t, &text);
+  hlo_set_frontend(i, HLO_TUNING_KEY, (hs_str){hs_buf_cstr(&text), text.n});
   hs_buf_free(&text);
-  if (!n) {
-    hlo_remove_attr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
-    return;
-  }
-  hlo_frontend *f = HS_NEW(a, hlo_frontend);
-  *f = (hlo_frontend){n, v};
-  hlo_set_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES, f);
 }

@@ -319,6 +319,30 @@ void hlo_set_attr_ptr(hlo_instr *i, hlo_attr_id id, const void *p) {
 void hlo_remove_attr(hlo_instr *i, hlo_attr_id id) {
   hlo_rec_attrs_(i, hlo_attrs_without(&module_of(i)->sets, i->attrs, id));
 }
+
+void hlo_set_frontend(hlo_instr *i, const char *key, hs_str text) {
+  const hlo_frontend *old = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  hs_arena *a = &i->parent->module->arena;
+  u32 n = 0, had = old ? old->n : 0;
+  hlo_frontend_entry *v = HS_NEW_ARRAY(a, hlo_frontend_entry, had + 1);
+  bool missing = text.n > 0;
+  for (u32 k = 0; k <= had; k++) {
+    // sorted by key
+    if (missing && (k == had || strcmp(key, old->v[k].key.p) <= 0)) {
+      hs_str own = {hs_arena_strndup(a, key, strlen(key)), (u32)strlen(key)};
+      v[n++] = (hlo_frontend_entry){own, {hs_arena_strndup(a, text.p, text.n), text.n}};
+      missing = false;
+    }
+    if (k < had && !hs_str_eq(old->v[k].key, hs_str_of(key))) v[n++] = old->v[k];
+  }
+  if (!n) {
+    hlo_remove_attr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
+    return;
+  }
+  hlo_frontend *f = HS_NEW(a, hlo_frontend);
+  *f = (hlo_frontend){n, v};
+  hlo_set_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES, f);
+}
 void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from) { hlo_rec_attrs_(to, from->attrs); }
 
 void hlo_set_ctrl_preds(hlo_instr *i, u32 n, hlo_instr *const *preds) {

@@ -361,6 +361,8 @@ void hlo_set_attr_ptr(hlo_instr *, hlo_attr_id, const void *arena_value);
 // All attributes at once, instead of the old ones; ordered by id, each once.
 void hlo_set_attrs(hlo_instr *, u32 n, const hlo_attr *sorted);
 void hlo_remove_attr(hlo_instr *, hlo_attr_id);
+// Sets the text of a key of frontend_attributes, both copied; an empty one removes the key.
+void hlo_set_frontend(hlo_instr *, const char *key, hs_str text);
 // All attributes of an instruction of the same module.
 void hlo_copy_attrs(hlo_instr *to, const hlo_instr *from);
 // All control predecessors; copies the array.

@@ -113,8 +113,7 @@ static bool spread_times(estimator *x, const hlo_instr *i, double times) {
     if (hlo_fusion_comp(i)) x->times[hlo_fusion_comp(i)->id] += times;
     return true;
   case HLO_WHILE: {
-    i64 trips = hlo_trip_count(i);
-    double n = trips >= 0 ? (double)trips : PROF_GUESSED_TRIPS;
+    double trips = hlo_expected_trips(i), n = trips >= 0 ? trips : PROF_GUESSED_TRIPS;
     if (trips < 0) x->out->total.unknown_loops++;
     x->times[hlo_attr_comp(i, HLO_ATTR_BODY)->id] += times * n;
     x->times[hlo_attr_comp(i, HLO_ATTR_CONDITION)->id] += times * (n + 1);

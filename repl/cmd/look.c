@@ -178,9 +178,9 @@ static hs_status info_instr(repl_cmd *c, const hlo_instr *i) {
   if (i->opcode == HLO_FUSION && hlo_fusion_comp(i))
     repl_say(c->out, "fused root: %s\n", hlo_fusion_comp(i)->root->name);
   if (i->opcode == HLO_WHILE && verified) {
-    i64 trips = hlo_trip_count(i);
-    if (trips >= 0) repl_say(c->out, "trips: %lld\n", (long long)trips);
-    else repl_say(c->out, "trips: not known\n");
+    double trips = hlo_expected_trips(i);
+    if (trips < 0) repl_say(c->out, "trips: not known (`trips` counts or states them)\n");
+    else repl_say(c->out, "trips: %g%s\n", trips, hlo_trip_count(i) < 0 ? ", as stated" : "");
   }
   info_neighbours(c, i);
   return HS_GOOD;
@@ -319,7 +319,7 @@ static void say_unknown(const repl_cmd *c, const hlo_cost_table *t) {
   char n[32];
   u32 calls = t->unknown - t->unknown_loops;
   if (!c->doc && t->unknown_loops)
-    repl_say(c->out, "%s: nothing says how often, counted once\n",
+    repl_say(c->out, "%s: nothing says how often, counted once (see trips)\n",
              repl_plural(n, t->unknown_loops, "loop"));
   if (!c->doc && calls)
     repl_say(c->out, "%s of unknown cost: only bytes are counted\n",

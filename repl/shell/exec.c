@@ -36,6 +36,7 @@ hs_status repl_filled(repl_cmd *c, const repl_version *v, bool insist, hlo_modul
   HS_TRY(hs_poll());  // a copy of a large module takes a while, and commands make several
   hlo_module *m = repl_module_at(c->mod, v ? c->mod->versions.v[v->number] : c->mod->at);
   hlo_journal_disable(m);
+  if (v) hlo_state_trips(m, c->mod->m);  // what is compared is estimated alike
   hs_status s = hs_poll();
   if (hs_ok(s) && c->mod->elided) s = hlo_fill_elided(m, how == REPL_ELIDED_ZEROS, c->s->set.seed);
   if (!hs_ok(s)) {

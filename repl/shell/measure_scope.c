@@ -67,7 +67,7 @@ static bool instr_lookup(void *arg, const char *name, const char *call, repl_val
   else if (IS("root")) out->number = hlo_is_root(i);
   else if (IS("us")) out->number = s->device ? prof_estimate_instr(i, s->device) * 1e6 : 0;
   else if (IS("kind")) out->text = fusion_kind(i);
-  else if (IS("trips")) out->number = i->opcode == HLO_WHILE ? (double)hlo_trip_count(i) : 0;
+  else if (IS("trips")) out->number = i->opcode == HLO_WHILE ? hlo_expected_trips(i) : 0;
   else return false;
   return true;
 }
