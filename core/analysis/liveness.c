@@ -5,8 +5,11 @@
 // leaf of an instruction's value is a buffer; tuple, get-tuple-element, bitcast and their like name
 // buffers that exist already, a while loop's result is its state, an in-place update or an
 // elementwise operation takes over an operand's buffer when that is its last use (what XLA's buffer
-// assignment allows). A called computation needs its own peak on top of what is live at the call;
-// inside it, parameters and results belong to the caller. Fusions have no buffers inside.
+// assignment allows). A loop writes to its state: what it starts from is that state only where
+// nobody else reads it, neither a second element nor an instruction behind the loop, and is copied
+// else. A called computation needs its own peak on top of what is live at the call; inside it,
+// parameters and results belong to the caller, but what a body makes of an element of the state
+// while it still reads that element is memory of its own. Fusions have no buffers inside.
 //
 // The naive figure is the baseline: one buffer per intermediate, freed after its last use, nothing
 // shared or in place.
@@ -19,8 +22,11 @@ static i64 narrow(i128 v) { return v > INT64_MAX ? INT64_MAX : (i64)v; }
 
 typedef struct buffer {
   i64 bytes;
+  u32 first;      // position that makes it
   u32 last;       // position of the last use
   bool external;  // parameters and, outside the entry, results: the caller's memory
+  bool kept;      // nobody may write to it: constants, parameters of others than a loop's body
+  u32 state_of;   // 1 + the position of the last loop whose state it is
 } buffer;
 
 typedef struct plan {
@@ -31,6 +37,7 @@ typedef struct plan {
   hlo_instr ***found;              // those found, by computation id; NULL: not kept
   i64 *comp_peak;                  // per computation id: temporaries at its peak
   u32 *position;                   // per instruction id: place in its computation's schedule
+  const bool *bodies;              // per computation id: only loops' bodies; NULL: none is
   const hlo_computation *at_hand;  // what follows is of it
   HS_VEC(u32) first, last;         // per position: its first leaf; its last use
   HS_VEC(u32) leaves;              // per leaf: its buffer
@@ -46,7 +53,7 @@ static u32 *leaves_of(const plan *p, const hlo_instr *i) {
 static i64 leaf_size(const hlo_shape *s, u32 k) { return hlo_shape_bytes(hlo_shape_leaf(s, k)); }
 
 static u32 fresh(plan *p, i64 bytes, u32 position) {
-  buffer b = {bytes, position, false};
+  buffer b = {.bytes = bytes, .first = position, .last = position};
   hs_vec_push(&p->buffers, b);
   return (u32)p->buffers.n - 1;
 }
@@ -127,6 +134,41 @@ static u32 reused(const plan *p, const hlo_instr *i, u32 leaf, u32 position) {
   return NONE;
 }
 
+// Whether a loop's body hands a leaf of the state on as it is.
+static bool handed_on(const hlo_instr *loop, u32 leaf) {
+  const hlo_computation *body = hlo_attr_comp(loop, HLO_ATTR_BODY);
+  const hlo_instr *i = body ? body->root : NULL;
+  u32 l = leaf;
+  while (i && (i->opcode == HLO_TUPLE || i->opcode == HLO_GET_TUPLE_ELEMENT)) {
+    u32 k = 0;
+    if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
+      l += hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
+    } else {
+      for (u32 n; k < i->noperands && l >= (n = hlo_shape_leaves(hlo_operand(i, k)->shape)); k++)
+        l -= n;
+    }
+    i = k < i->noperands ? hlo_operand(i, k) : NULL;
+  }
+  return i && i->opcode == HLO_PARAMETER && l == leaf;
+}
+
+// The leaves of a loop's state: what it starts from, where that is nobody else's.
+static void state_leaves(plan *p, const hlo_instr *loop, u32 *out, u32 n) {
+  u32 t = p->position[loop->id];
+  const u32 *init = leaves_of(p, hlo_operand(loop, 0));
+  for (u32 l = 0; l < n; l++) {
+    out[l] = handed_on(loop, l) ? init[l] : NONE;
+    if (out[l] != NONE) p->buffers.v[out[l]].state_of = t + 1;
+  }
+  for (u32 l = 0; l < n; l++) {
+    if (out[l] != NONE) continue;
+    buffer *b = &p->buffers.v[init[l]];
+    bool free = !b->kept && b->last == t && b->state_of != t + 1;
+    b->state_of = t + 1;
+    out[l] = free ? init[l] : fresh(p, leaf_size(loop->shape, l), t);
+  }
+}
+
 // Leaves that name existing buffers; false when the instruction makes its own.
 static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
   if (i->opcode == HLO_TUPLE) {
@@ -142,12 +184,14 @@ static bool alias_leaves(plan *p, const hlo_instr *i, u32 *out, u32 n) {
     for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[at + l];
     return true;
   }
-  if ((forwards(i) || (i->opcode == HLO_WHILE && !p->naive)) &&
-      hlo_shape_leaves(hlo_operand(i, 0)->shape) == n) {
-    for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[l];
+  if (hlo_shape_leaves(i->noperands ? hlo_operand(i, 0)->shape : i->shape) != n) return false;
+  if (i->opcode == HLO_WHILE && !p->naive) {
+    state_leaves(p, i, out, n);
     return true;
   }
-  return false;
+  if (!forwards(i)) return false;
+  for (u32 l = 0; l < n; l++) out[l] = leaves_of(p, hlo_operand(i, 0))[l];
+  return true;
 }
 
 // Runs its called computations within this module's memory.
@@ -158,6 +202,37 @@ static i64 callee_peak(const plan *p, const hlo_instr *i) {
   i64 most = 0;
   for (u32 k = 0; k < hlo_ncalled(i); k++) most = HS_MAX(most, p->comp_peak[hlo_called(i, k)->id]);
   return most;
+}
+
+static void live_until(plan *p, u32 b, u32 position) {
+  p->buffers.v[b].last = HS_MAX(p->buffers.v[b].last, position);
+}
+
+// When the leaves of a tuple are read: each by the instructions that take it out of it, all by the
+// others.
+static void read_leaves(plan *p, const hlo_instr *tuple, const u32 *leaves) {
+  hlo_for_each_use(u, tuple) {
+    u32 from = 0, n = hlo_shape_leaves(tuple->shape);
+    if (u->user->opcode == HLO_GET_TUPLE_ELEMENT) {
+      from = hlo_shape_leaf_offset(tuple->shape, hlo_attr_int(u->user, HLO_ATTR_INDEX, 0));
+      n = hlo_shape_leaves(u->user->shape);
+    }
+    for (u32 l = from; l < from + n; l++) live_until(p, leaves[l], p->position[u->user->id]);
+  }
+}
+
+// Whether memory that is there before the computation runs is not its to write to.
+static bool is_kept(const plan *p, const hlo_instr *i, u32 leaf) {
+  const hlo_computation *c = i->parent;
+  if (i->opcode != HLO_PARAMETER || c != p->m->entry)
+    return i->opcode == HLO_CONSTANT || !p->bodies || !p->bodies[c->id];
+  const hlo_attr *a = hlo_attrs_find(p->m->attrs, HLO_ATTR_INPUT_OUTPUT_ALIAS);
+  const hlo_aliases *v = a ? a->v.p : NULL;
+  for (u32 k = 0; v && k < v->n; k++)
+    if (v->v[k].param == hlo_param_number(i) &&
+        hlo_shape_leaf_at(i->shape, v->v[k].param_index) == leaf)
+      return false;
+  return true;
 }
 
 // Pass 1: which buffer each leaf is, and where each buffer is used last.
@@ -184,12 +259,15 @@ static void assign(plan *p, const hlo_computation *c, hlo_instr **order) {
         u32 b = reused(p, i, l, t);
         bool none = i->opcode == HLO_CONSTANT || i->opcode == HLO_PARAMETER;
         out[l] = b != NONE ? b : fresh(p, leaf_size(i->shape, l), t);
-        if (none) p->buffers.v[out[l]].external = true;
+        if (!none) continue;
+        p->buffers.v[out[l]].external = true;
+        p->buffers.v[out[l]].kept = is_kept(p, i, l);
       }
-    for (u32 l = 0; l < leaves; l++) {
-      buffer *b = &p->buffers.v[out[l]];
-      b->last = HS_MAX(b->last, last);
+    if (hlo_shape_is_tuple(i->shape)) {
+      read_leaves(p, i, out);
+      continue;
     }
+    for (u32 l = 0; l < leaves; l++) live_until(p, out[l], last);
   }
 }
 
@@ -214,6 +292,36 @@ static hlo_instr **order_of(plan *p, const hlo_computation *c) {
   return order;
 }
 
+// Whether buffer `made`, which instruction i is the first to write, may be buffer `old`, which i is
+// the last to read.
+static bool written_over(const plan *p, const hlo_instr *i, u32 made, u32 old) {
+  for (u32 l = 0, n = hlo_shape_leaves(i->shape); l < n; l++)
+    for (u32 k = 0; leaves_of(p, i)[l] == made && k < i->noperands; k++)
+      if (hlo_shape_leaves(hlo_operand(i, k)->shape) == 1 &&
+          leaves_of(p, hlo_operand(i, k))[0] == old && hlo_may_overwrite(i, l, k))
+        return true;
+  return false;
+}
+
+// What a body makes of a leaf of the state has memory of its own while that leaf is still read.
+static void part_from_state(plan *p, const hlo_computation *c, hlo_instr **order) {
+  u32 n = hlo_shape_leaves(c->root->shape);
+  if (c->nparams != 1 || hlo_shape_leaves(c->params[0]->shape) != n) return;
+  for (u32 l = 0; l < n; l++) {
+    u32 made = leaves_of(p, c->root)[l], old = leaves_of(p, c->params[0])[l];
+    buffer *b = &p->buffers.v[made];
+    const hlo_instr *maker = order[b->first];
+    u32 last = p->buffers.v[old].last;
+    // what a called computation writes over of its arguments is not looked into
+    if (made == old || last < b->first || maker->opcode == HLO_PARAMETER ||
+        maker->opcode == HLO_CONSTANT ||
+        (last == b->first &&
+         (runs(maker) || maker->opcode == HLO_COPY || written_over(p, maker, made, old))))
+      continue;
+    b->external = false;
+  }
+}
+
 static schedule_peak run_schedule(plan *p, const hlo_computation *c) {
   u32 n = c->ninstrs;
   hlo_instr **order = order_of(p, c);
@@ -221,6 +329,7 @@ static schedule_peak run_schedule(plan *p, const hlo_computation *c) {
   u32 nroot = hlo_shape_leaves(c->root->shape);
   // the caller's, or the output
   for (u32 l = 0; l < nroot; l++) p->buffers.v[leaves_of(p, c->root)[l]].external = true;
+  if (!p->naive && p->bodies && p->bodies[c->id]) part_from_state(p, c, order);
   p->head.n = p->next.n = p->begun.n = 0;
   for (u32 t = 0; t < n; t++) hs_vec_push(&p->head, NONE);
   for (u32 b = 0; b < p->buffers.n; b++) {
@@ -269,8 +378,23 @@ typedef struct callees {
   hlo_call_list calls;
   hlo_computation **order;
   u32 n;
-  bool *needed;
+  bool *needed, *bodies;  // per computation id; bodies: called by loops only, as their bodies
 } callees;
+
+static bool *find_bodies(const hlo_module *m, const hlo_call_list *l, hs_arena *a) {
+  bool *bodies = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  bool *others = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
+  for (u32 k = 0; k < l->n; k++) {
+    bool loop = l->v[k]->opcode == HLO_WHILE;
+    const hlo_computation *body = loop ? hlo_attr_comp(l->v[k], HLO_ATTR_BODY) : NULL;
+    for (u32 j = 0; j < l->callees[k].n; j++) {
+      const hlo_computation *x = l->callees[k].v[j];
+      if (x) (x == body ? bodies : others)[x->id] = true;
+    }
+  }
+  for (u32 k = 0; k <= m->next_comp_id; k++) bodies[k] &= !others[k];
+  return bodies;
+}
 
 static callees find_callees(const hlo_module *m, hs_arena *a) {
   callees c = {0};
@@ -283,6 +407,7 @@ static callees find_callees(const hlo_module *m, hs_arena *a) {
     for (u32 j = 0; runs(c.calls.v[k]) && j < c.calls.callees[k].n; j++)
       if (c.calls.callees[k].v[j]) c.needed[c.calls.callees[k].v[j]->id] = true;
   c.needed[m->entry->id] = false;
+  c.bodies = find_bodies(m, &c.calls, a);
   c.order = hlo_order_comps(m, &c.calls, true, a, &c.n);
   return c;
 }
@@ -349,6 +474,7 @@ hs_status hlo_memory_of_orders(const hlo_module *m, u32 n, hlo_instr **const *co
     plans[k] = (plan){.m = m,
                       .naive = naive,
                       .orders = orders[k],
+                      .bodies = c.bodies,
                       .position = position,
                       .comp_peak = HS_NEW_ARRAY(&mem, i64, m->next_comp_id + 1)};
   plan_callees(n, plans, &c);
@@ -411,6 +537,7 @@ hs_status hlo_live_plan_new(const hlo_module *m, bool naive, hlo_live_plan **out
                 .found = HS_NEW_ARRAY(&l->arena, hlo_instr **, m->next_comp_id + 1),
                 .comp_peak = HS_NEW_ARRAY(&l->arena, i64, m->next_comp_id + 1)};
   callees called = find_callees(m, &l->arena);
+  l->p.bodies = called.bodies;
   plan_callees(1, &l->p, &called);
   hs_status s = hs_poll();
   if (!hs_ok(s)) hlo_live_plan_free(l);

@@ -70,6 +70,50 @@ static void model(void **st) {
   hlo_module_free(m);
 }
 
+static i64 temporaries(const char *text) {
+  hlo_module *m = parse(text);
+  hlo_memory sums;
+  expect_good(hlo_memory_estimate(m, false, &sums), "sums");
+  hlo_module_free(m);
+  return sums.temp_bytes;
+}
+
+#define LOOP(body, start)                                                                          \
+  "HloModule m\nbody {\n s = (s32[], f32[64], f32[64]) parameter(0)\n"                             \
+  " i = s32[] get-tuple-element(s), index=0\n a = f32[64] get-tuple-element(s), index=1\n"         \
+  " b = f32[64] get-tuple-element(s), index=2\n one = s32[] constant(1)\n j = s32[] add(i, one)\n" \
+  " " body "}\ncond {\n s = (s32[], f32[64], f32[64]) parameter(0)\n"                              \
+  " i = s32[] get-tuple-element(s), index=0\n n = s32[] constant(5)\n"                             \
+  " ROOT less = pred[] compare(i, n), direction=LT\n}\n"                                           \
+  "ENTRY e {\n p = f32[64] parameter(0)\n zero = s32[] constant(0)\n x = f32[64] negate(p)\n"      \
+  " y = f32[64] cosine(p)\n t = (s32[], f32[64], f32[64]) tuple(zero, " start ")\n"                \
+  " w = (s32[], f32[64], f32[64]) while(t), body=body, condition=cond\n"                           \
+  " c = f32[64] get-tuple-element(w), index=1\n d = f32[64] get-tuple-element(w), index=2\n"       \
+  " ROOT r = f32[128] concatenate(c, d), dimensions={0}\n}\n"
+
+#define BOTH                                                  \
+  "k = f32[64] multiply(a, a)\n l = f32[64] multiply(b, b)\n" \
+  " ROOT o = (s32[], f32[64], f32[64]) tuple(j, k, l)\n"
+#define ONE                      \
+  "l = f32[64] multiply(b, b)\n" \
+  " ROOT o = (s32[], f32[64], f32[64]) tuple(j, a, l)\n"
+#define LATE                                                         \
+  "k = f32[64] reverse(a), dimensions={0}\n l = f32[64] add(a, b)\n" \
+  " ROOT o = (s32[], f32[64], f32[64]) tuple(j, k, l)\n"
+
+// A loop writes to each element of its state, so that elements need memory of their own: not one
+// for two, not what others read, not the entry's argument, unless the body hands them on.
+static void loop_states(void **st) {
+  (void)st;
+  const i64 number = 4, array = 256;
+  assert_int_equal(temporaries(LOOP(BOTH, "x, y")), number + 2 * array);
+  assert_int_equal(temporaries(LOOP(BOTH, "x, x")), number + 2 * array);
+  assert_int_equal(temporaries(LOOP(BOTH, "x, p")), number + 2 * array);
+  assert_int_equal(temporaries(LOOP(ONE, "x, x")), number + 2 * array);
+  assert_int_equal(temporaries(LOOP(ONE, "p, x")), number + array);
+  assert_int_equal(temporaries(LOOP(LATE, "x, y")), number + 3 * array);
+}
+
 static void chart(void **st) {
   (void)st;
   const i64 live[] = {0, 1, 8, 4, 4, 0, 0, 0};
@@ -277,9 +321,9 @@ static void damaged(void **st) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(model),   cmocka_unit_test(chart),
-                                     cmocka_unit_test(heap),    cmocka_unit_test(many),
-                                     cmocka_unit_test(reports), cmocka_unit_test(strangers),
-                                     cmocka_unit_test(damaged)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(model),     cmocka_unit_test(loop_states),
+                                     cmocka_unit_test(chart),     cmocka_unit_test(heap),
+                                     cmocka_unit_test(many),      cmocka_unit_test(reports),
+                                     cmocka_unit_test(strangers), cmocka_unit_test(damaged)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
