@@ -21,14 +21,14 @@ static void hold(double v, double *lo, double *hi) {
   *hi = fmax(*hi, ceil(log10(v)));
 }
 
-// The least of the roofs at an intensity.
+// What the slowest memory and the highest peak allow at an intensity.
 static double roof_at(const viz_roofline *r, double intensity) {
-  double bandwidth = INFINITY, flops = INFINITY;
+  double bandwidth = INFINITY, flops = 0;
   for (u32 k = 0; k < r->nroofs; k++) {
     if (r->roofs[k].bandwidth > 0) bandwidth = fmin(bandwidth, r->roofs[k].bandwidth);
-    if (r->roofs[k].flops > 0) flops = fmin(flops, r->roofs[k].flops);
+    if (r->roofs[k].flops > 0) flops = fmax(flops, r->roofs[k].flops);
   }
-  return fmin(flops, bandwidth * intensity);
+  return fmin(flops > 0 ? flops : INFINITY, bandwidth * intensity);
 }
 
 static axes find_axes(const viz_roofline *r) {
@@ -159,8 +159,9 @@ void viz_roofline_text(const viz_roofline *r, u32 width, u32 height, hs_buf *out
   }
   for (u32 k = r->npoints; k-- > 0;) {  // the heaviest last, on top
     const viz_roof_point *p = &r->points[k];
-    if (!(p->intensity > 0) || !(p->measured > 0)) continue;
-    double x = (log10(p->intensity) - a.x0) / dx, y = (a.y1 - log10(p->measured)) / dy;
+    double rate = p->measured > 0 ? p->measured : p->estimated;
+    if (!(p->intensity > 0) || !(rate > 0)) continue;
+    double x = (log10(p->intensity) - a.x0) / dx, y = (a.y1 - log10(rate)) / dy;
     u32 col = (u32)HS_MIN(HS_MAX(x + 0.5, 0), w - 1),
         line = (u32)HS_MIN(HS_MAX(y + 0.5, 0), height - 1);
     grid[(size_t)line * w + col] = k < 26 ? (char)('a' + k) : '.';

@@ -31,7 +31,7 @@ typedef struct viz_roof {
 // A kernel: operations per byte, operations per second, and how much of the time it takes (0..1).
 typedef struct viz_roof_point {
   const char *name;
-  double intensity, measured, estimated;  // estimated: 0 for none
+  double intensity, measured, estimated;  // 0 for none
   double share;
 } viz_roof_point;
 typedef struct viz_roofline {
@@ -43,8 +43,8 @@ typedef struct viz_roofline {
 } viz_roofline;
 // On two logarithmic axes (Williams et al., 2009); measured points filled, estimated ones hollow.
 void viz_roofline_svg(const viz_roofline *, hs_buf *out);
-// The same with characters, width x height: a to z are the heaviest kernels, '.' others, '-' and
-// '/' the lowest roofs.
+// The same with characters, width x height: a to z are the heaviest kernels, '.' others, where they
+// were measured, else where they are estimated; '-' the highest peak, '/' the slowest memory.
 void viz_roofline_text(const viz_roofline *, u32 width, u32 height, hs_buf *out);
 
 #endif

@@ -157,8 +157,8 @@ static void say_kernel(repl_cmd *c, repl_json *list, const costly *v, const prof
   if (!c->doc)
     repl_say(c->out, "%10s  %-8s %5.1f%% %10s %12s %6s  %-18s %s%s\n", repl_time(t, v->s),
              prof_bound_text(k->bound), e->total.time_s > 0 ? 100 * v->s / e->total.time_s : 0,
-             repl_bytes(b, k->bytes), repl_flops(f, k->flops), tiles, hlo_op_text(v->i->opcode),
-             v->i->name, error);
+             repl_bytes(b, times * k->bytes), repl_flops(f, times * k->flops), tiles,
+             hlo_op_text(v->i->opcode), v->i->name, error);
   repl_json *j = repl_json_object(list, NULL);
   repl_json_str(j, "name", v->i->name);
   repl_json_str(j, "opcode", hlo_op_text(v->i->opcode));
@@ -261,7 +261,9 @@ hs_status cmd_estimate(repl_cmd *c) {
   repl_json_int(save, "memory_bytes", plain.peak_bytes - now.peak_bytes);
   char x[32], y[32];
   if (!c->doc && now.time_s > 0)
-    repl_say(c->out, "speedup %s, memory %s; estimates, `time` and `speedup` measure\n",
+    repl_say(c->out,
+             "speedup %s, memory %s (buffers shared on both sides); estimates, `time` and "
+             "`speedup` measure\n",
              prof_ratio_text(x, before.time_s / now.time_s),
              prof_ratio_text(
                  y, now.peak_bytes > 0 ? (double)plain.peak_bytes / (double)now.peak_bytes : 1.0));
