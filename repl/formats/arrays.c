@@ -96,6 +96,18 @@ bool arrays_find(const arrays *a, const char *name, u32 *k) {
 }
 
 // ---- from raw bytes to a literal ----------------------------------------------------------------
+// Whether the shape of a file is the wanted one's several times over, as a whole array is beside
+// the part of it that a device of a partitioned program has.
+static bool whole_of(const array_raw *r, const hlo_shape *want, i64 *parts) {
+  *parts = 1;
+  bool multiple = r->rank == want->rank;
+  for (u32 d = 0; multiple && d < r->rank; d++) {
+    multiple = want->dims[d] > 0 && r->dims[d] % want->dims[d] == 0;
+    if (multiple) *parts = hs_mul_sat_i64(*parts, r->dims[d] / want->dims[d]);
+  }
+  return multiple && *parts > 1;
+}
+
 static hs_status check_shape(const char *what, const array_raw *r, const hlo_shape *want) {
   if (hlo_shape_takes_sizes(want, r->rank, r->dims)) return HS_GOOD;
   hs_buf have = {0}, need = {0};
@@ -104,6 +116,12 @@ static hs_status check_shape(const char *what, const array_raw *r, const hlo_sha
   hlo_shape_print(&need, want, false);
   hs_status s = hs_fail(HS_E_INPUT, "%s: its shape [%s] is not that of %s", what,
                         have.n ? hs_buf_cstr(&have) : "", hs_buf_cstr(&need));
+  i64 parts;
+  if (whole_of(r, want, &parts))
+    s = hs_with_note(s,
+                     "it is %lld times as large: of a partitioned module give one device's part, "
+                     "which all devices get; the module before partitioning takes whole arrays",
+                     (long long)parts);
   hs_buf_free(&have);
   hs_buf_free(&need);
   return s;
