@@ -247,6 +247,53 @@ static void resize_concatenate(resizer *r, hlo_instr *i) {
     resize_set(r, largest, r->old.v[largest] + want - open);
 }
 
+// Whether another slice with that step leaves `size` elements, or one more or less.
+static bool leaves_about(const resizer *r, i64 stride, i64 size) {
+  hlo_for_each_comp(c, r->m) {
+    hlo_for_each_instr(i, c) {
+      const hlo_slices *s = i->opcode == HLO_SLICE ? hlo_attr_ptr(i, HLO_ATTR_SLICE) : NULL;
+      for (u32 d = 0; s && d < s->n; d++) {
+        i64 n = r->old.v[node_of(r, i, 0, d)];
+        if (s->v[d].stride == stride && n >= size - 1 && n <= size + 1) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Scans, sums and transforms call themselves with every second element until one is left, as often
+// as the old size lets them: a module for another size would do so more often, and this one would
+// end with some left. The last step may be a slice of one element of two by now.
+static bool ends_recursion(const resizer *r, hlo_slice_dim s, u32 in, u32 out) {
+  i64 old = r->old.v[out];
+  if (s.stride < 2 || old >= 2 * s.stride || size_at(r, out) <= old) return false;
+  return old <= 1 || leaves_about(r, s.stride, r->old.v[in]);
+}
+
+// Whether a slice is the shorter piece of a rolled array, which is its end before its beginning:
+// how far it is rolled does not depend on its size.
+static bool is_shift(const resizer *r, const hlo_instr *i, u32 d) {
+  const hlo_slice_dim s = ((const hlo_slices *)hlo_attr_ptr(i, HLO_ATTR_SLICE))->v[d];
+  i64 size = r->old.v[operand_node(r, i, 0, d)];
+  if (s.stride != 1 || 2 * (s.limit - s.start) >= size || (s.start > 0 && s.limit < size))
+    return false;
+  hlo_for_each_use(u, i) {
+    const hlo_instr *c = u->user;
+    if (c->opcode != HLO_CONCATENATE || c->noperands != 2 ||
+        hlo_attr_ints(c, HLO_ATTR_DIMENSIONS).v[0] != (i64)d)
+      continue;
+    const hlo_instr *end = hlo_operand(c, 0), *begin = hlo_operand(c, 1);
+    if (end->opcode != HLO_SLICE || begin->opcode != HLO_SLICE ||
+        hlo_operand(end, 0) != hlo_operand(begin, 0))
+      continue;
+    const hlo_slice_dim e = ((const hlo_slices *)hlo_attr_ptr(end, HLO_ATTR_SLICE))->v[d],
+                        b = ((const hlo_slices *)hlo_attr_ptr(begin, HLO_ATTR_SLICE))->v[d];
+    if (b.start == 0 && b.limit == e.start && e.limit == size && e.stride == 1 && b.stride == 1)
+      return true;
+  }
+  return false;
+}
+
 static void resize_slice(resizer *r, hlo_instr *i) {
   const hlo_slices *s = hlo_attr_ptr(i, HLO_ATTR_SLICE);
   for (u32 d = 0; s && d < s->n; d++) {
@@ -259,6 +306,7 @@ static void resize_slice(resizer *r, hlo_instr *i) {
     i64 size;
     if (!r->choosing) continue;
     if (changed(r, in) && !changed(r, out)) {
+      if (is_shift(r, i, d)) continue;
       if (resize_plan_slice(s->v[d], r->old.v[in], r->now.v[in], 0, &now)) {
         i64 got = resize_slice_size(now);
         if (got != r->old.v[out]) resize_set(r, out, got);
@@ -267,6 +315,16 @@ static void resize_slice(resizer *r, hlo_instr *i) {
                !resize_plan_slice(s->v[d], r->old.v[in], r->old.v[in], r->now.v[out], &now) &&
                hs_mul_ok(r->old.v[in], r->now.v[out], &size) && size % r->old.v[out] == 0)
       resize_set(r, in, size / r->old.v[out]);
+    if (hs_ok(r->failed) && ends_recursion(r, s->v[d], in, out))
+      r->failed = hs_with_note(
+          hs_fail_subject(HS_E_UNSUPPORTED, hlo_op_text(i->opcode),
+                          "%s (%s) cannot follow: with steps of %lld it ends where %lld of %lld "
+                          "are left, and would leave %lld",
+                          i->name, hlo_op_text(i->opcode), (long long)s->v[d].stride,
+                          (long long)r->old.v[out], (long long)r->old.v[in],
+                          (long long)size_at(r, out)),
+          "how often a scan or a transform halves its operand depends on the size: lower the "
+          "program for the new one");
   }
 }
 

@@ -48,6 +48,35 @@ static void refuses(const char *text, u32 dim, i64 size, bool follow, hs_code co
   hlo_module_free(m);
 }
 
+// A rolled array is rolled as far as before; what is put together of halves has its halves.
+static void rolls(void **st) {
+  (void)st;
+  BECOMES(ENTRY("x = f32[32] parameter(0)\n a = f32[30] slice(x), slice={[2:32]}\n b = f32[2] "
+                "slice(x), slice={[0:2]}\n ROOT r = f32[32] concatenate(a, b), dimensions={0}"),
+          0, 64, "slice={[2:64]}", "slice={[0:2]}", "ROOT %r = f32[64]");
+  BECOMES(ENTRY("x = f32[48] parameter(0)\n a = f32[3] slice(x), slice={[45:48]}\n b = f32[45] "
+                "slice(x), slice={[0:45]}\n ROOT r = f32[48] concatenate(a, b), dimensions={0}"),
+          0, 96, "slice={[93:96]}", "slice={[0:93]}", "ROOT %r = f32[96]");
+  BECOMES(ENTRY("x = f32[32] parameter(0)\n a = f32[16] slice(x), slice={[16:32]}\n b = f32[16] "
+                "slice(x), slice={[0:16]}\n ROOT r = f32[32] concatenate(a, b), dimensions={0}"),
+          0, 64, "slice={[32:64]}", "slice={[0:32]}", "ROOT %r = f32[64]");
+}
+
+// What halves its operand until one element is left would do so more often for another size.
+static void recursions(void **st) {
+  (void)st;
+  const char *sums =
+      ENTRY("x = f32[8] parameter(0)\n a = f32[4] slice(x), slice={[0:8:2]}\n b = f32[4] slice(x), "
+            "slice={[1:8:2]}\n c = f32[4] add(a, b)\n d = f32[2] slice(c), slice={[0:4:2]}\n e = "
+            "f32[2] slice(c), slice={[1:4:2]}\n f = f32[2] add(d, e)\n g = f32[1] slice(f), "
+            "slice={[0:1]}\n h = f32[1] slice(f), slice={[1:2]}\n ROOT r = f32[1] add(g, h)");
+  refuses(sums, 0, 16, true, HS_E_UNSUPPORTED, "with steps of 2 it ends where 2 of 4 are left");
+  // one step is no recursion
+  BECOMES(ENTRY("x = f32[4] parameter(0)\n a = f32[2] slice(x), slice={[0:4:2]}\n b = f32[2] "
+                "slice(x), slice={[1:4:2]}\n ROOT r = f32[2] add(a, b)"),
+          0, 8, "slice={[0:8:2]}", "ROOT %r = f32[4]");
+}
+
 // Backwards, too: the broadcast and the other parameter get their size from the addition.
 static void elementwise(void **st) {
   (void)st;
@@ -337,9 +366,10 @@ static void arithmetic(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(elementwise), cmocka_unit_test(moving),    cmocka_unit_test(gathering),
-      cmocka_unit_test(contracting), cmocka_unit_test(called),    cmocka_unit_test(asynchronous),
-      cmocka_unit_test(refused),     cmocka_unit_test(edits),     cmocka_unit_test(scanned),
-      cmocka_unit_test(batched),     cmocka_unit_test(arithmetic)};
+      cmocka_unit_test(elementwise), cmocka_unit_test(rolls),        cmocka_unit_test(recursions),
+      cmocka_unit_test(moving),      cmocka_unit_test(gathering),    cmocka_unit_test(contracting),
+      cmocka_unit_test(called),      cmocka_unit_test(asynchronous), cmocka_unit_test(refused),
+      cmocka_unit_test(edits),       cmocka_unit_test(scanned),      cmocka_unit_test(batched),
+      cmocka_unit_test(arithmetic)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
