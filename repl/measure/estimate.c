@@ -244,7 +244,7 @@ hs_status cmd_estimate(repl_cmd *c) {
   plain.peak_bytes /= now.parts;
   say_device(c, d, &now);
   if (!c->doc)
-    repl_say(c->out, "%-34s %10s %8s %14s %10s %10s\n", "", "time", "kernels", "compute", "moved",
+    repl_say(c->out, "%-34s %10s %8s %14s %10s %10s\n", "", "time", "launches", "compute", "moved",
              "peak");
   char *label = base->takes == c->mod->versions.v[0]->takes
                     ? hs_strdup("as loaded, one kernel each")

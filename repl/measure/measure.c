@@ -125,7 +125,7 @@ static void say_table(repl_cmd *c, const subject *x, u32 n) {
     ROW("first run", "%s", ms_text(a, x[k].first_ms));
     ROW("compile", "%s", ms_text(a, x[k].compile_ms));
   }
-  ROW("kernels", "%u", x[k].kernels);
+  ROW(est ? "kernels launched" : "kernels", "%u", x[k].kernels);
   ROW("bytes moved (est)", "%s", repl_bytes(a, x[k].bytes_moved));
   ROW("arguments", "%s", bytes_or_dash(a, x[k].argument_bytes));
   ROW("outputs", "%s", bytes_or_dash(a, x[k].output_bytes));
@@ -353,7 +353,7 @@ static void say_passes(repl_cmd *c, const pass_log *log) {
     }
     if (!shown++)
       repl_say(c->out, "\n  change by each pass (estimated)\n    %-34s %12s %10s %10s %10s %10s\n",
-               "pass", "instructions", "kernels", "bytes", "peak", "time");
+               "pass", "instructions", "kernels", "bytes", "peak", "pass took");
     char bytes[32], peak[32], t[32];
     repl_say(c->out, "    %-34s %+12d %+10d %10s %10s %10s\n", r->pass,
              (int)r->after.instructions - (int)r->before.instructions,

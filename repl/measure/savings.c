@@ -58,6 +58,19 @@ static void say_break_even(repl_cmd *c, const repl_measurement *m) {
   } else repl_json_null(c->doc, "break_even_runs");
 }
 
+// Nothing can be reckoned with a ratio that is too noisy.
+static void say_too_noisy(repl_cmd *c, double runs) {
+  repl_json_null(c->doc, "break_even_runs");
+  if (runs > 0) {
+    repl_json_null(c->doc, "hours_per_day");
+    repl_json_null(c->doc, "cost_per_day");
+    repl_say(c->out, "  what that saves a day cannot be said");
+  } else {
+    repl_say(c->out, "  after how many runs it pays cannot be said");
+  }
+  repl_say(c->out, ": `speedup --until=5%%` measures until the ratio is known\n");
+}
+
 // In money of the unit that the price has.
 static void say_money(repl_cmd *c, const repl_measurement *m, double price, double runs) {
   char a[32], b[32];
@@ -102,10 +115,18 @@ static hs_status from_measurement(repl_cmd *c) {
   repl_json_num(c->doc, "time_ms", m->ms);
   repl_json_num(c->doc, "optimized_time_ms", m->opt_ms);
   repl_json_num(c->doc, "speedup", m->ratio.value);
+  repl_json_num(c->doc, "speedup_low", m->estimated ? (double)NAN : m->ratio.low);
+  repl_json_num(c->doc, "speedup_high", m->estimated ? (double)NAN : m->ratio.high);
+  if (m->estimated) repl_json_null(c->doc, "verdict");
+  else repl_json_str(c->doc, "verdict", prof_verdict_text(prof_judge(m->ratio)));
   repl_json_int(c->doc, "peak_bytes", m->peak);
   repl_json_int(c->doc, "optimized_peak_bytes", m->opt_peak);
-  if (!noisy) say_break_even(c, m);
-  if (!noisy && runs > 0) say_money(c, m, price, runs);
+  if (noisy) {
+    say_too_noisy(c, runs);
+    return HS_GOOD;
+  }
+  say_break_even(c, m);
+  if (runs > 0) say_money(c, m, price, runs);
   return HS_GOOD;
 }
 
