@@ -13,7 +13,11 @@ bool mlir_fail(mlir_reader *R, hs_code code, const char *fmt, ...) {
   va_start(ap, fmt);
   hs_buf_vprintf(&b, fmt, ap);
   va_end(ap);
-  hlo_lex_error(RX, code, R->op ? R->op->at : NULL, "%s", hs_buf_cstr(&b));
+  bool quantized = strstr(hs_buf_cstr(&b), "!quant.") != NULL;
+  hlo_lex_error(RX, code, R->op ? R->op->at : NULL, "%s%s", hs_buf_cstr(&b),
+                quantized
+                    ? ": stablehlo-opt --stablehlo-legalize-quant-to-math writes it with integers"
+                    : "");
   hs_buf_free(&b);
   return false;
 }

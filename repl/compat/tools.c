@@ -11,6 +11,7 @@
 #include "core/proto/proto.h"
 #include "repl/compat/compat.h"
 #include "repl/shell/gate.h"
+#include "repl/shell/target.h"
 
 // ---- commands -----------------------------------------------------------------------------------
 static void put_quoted(hs_buf *b, const char *text) {
@@ -135,6 +136,13 @@ static void warn_if_invalid(const compat_tool *t, repl_module *mod) {
   hs_status_drop(v);
 }
 
+// Whether real XLA would compile for a GPU, and not for this processor: a plug-in that the user
+// chose is taken to.
+static bool knows_gpu(const repl_session *s, const char *stage) {
+  if (repl_xla_for_gpu(s) || strcmp(stage, "html") == 0) return true;
+  return strcmp(stage, "ptx") != 0 && getenv("PJRT_NAMES_AND_LIBRARY_PATHS") != NULL;
+}
+
 static int opt_module(const compat_tool *t, const compat_args *a, repl_session *s,
                       const char *platform, const char *out, bool valid) {
   const char *passes = compat_value(t, a, "passes"), *stage = compat_value(t, a, "stage");
@@ -149,6 +157,9 @@ static int opt_module(const compat_tool *t, const compat_args *a, repl_session *
     hs_free(what);
     return code;
   }
+  if (strcmp(platform, "gpu") == 0 && !knows_gpu(s, stage))
+    return complain(t, "platform gpu compiles for a GPU that is named, and none is",
+                    "--xla_gpu_target_config_filename=FILE names it; in hlosh: target h200");
   if (passes && *passes) {
     char *list = as_registered(passes);
     int code = sh(s, "set verify off > /dev/null", NULL);

@@ -19,6 +19,8 @@ bool print_fail(mlir_printer *P, const hlo_instr *i, const char *fmt, ...) {
                        hlo_op_text(i->opcode), i->name, hs_buf_cstr(&b))
              : hs_fail(HS_E_NO_STABLEHLO, "%s has no form in StableHLO", hs_buf_cstr(&b));
   hs_buf_free(&b);
+  if (i && (i->opcode == HLO_FUSION || i->opcode == HLO_COPY))
+    P->err = hs_with_note(P->err, "passes made it: StableHLO is written of the module before them");
   return false;
 }
 
