@@ -270,10 +270,14 @@ static bool ends_recursion(const resizer *r, hlo_slice_dim s, u32 in, u32 out) {
   return old <= 1 || leaves_about(r, s.stride, r->old.v[in]);
 }
 
+static hlo_slice_dim slice_dim(const hlo_instr *i, u32 d) {
+  return ((const hlo_slices *)hlo_attr_ptr(i, HLO_ATTR_SLICE))->v[d];
+}
+
 // Whether a slice is the shorter piece of a rolled array, which is its end before its beginning:
 // how far it is rolled does not depend on its size.
 static bool is_shift(const resizer *r, const hlo_instr *i, u32 d) {
-  const hlo_slice_dim s = ((const hlo_slices *)hlo_attr_ptr(i, HLO_ATTR_SLICE))->v[d];
+  const hlo_slice_dim s = slice_dim(i, d);
   i64 size = r->old.v[operand_node(r, i, 0, d)];
   if (s.stride != 1 || 2 * (s.limit - s.start) >= size || (s.start > 0 && s.limit < size))
     return false;
@@ -286,8 +290,7 @@ static bool is_shift(const resizer *r, const hlo_instr *i, u32 d) {
     if (end->opcode != HLO_SLICE || begin->opcode != HLO_SLICE ||
         hlo_operand(end, 0) != hlo_operand(begin, 0))
       continue;
-    const hlo_slice_dim e = ((const hlo_slices *)hlo_attr_ptr(end, HLO_ATTR_SLICE))->v[d],
-                        b = ((const hlo_slices *)hlo_attr_ptr(begin, HLO_ATTR_SLICE))->v[d];
+    const hlo_slice_dim e = slice_dim(end, d), b = slice_dim(begin, d);
     if (b.start == 0 && b.limit == e.start && e.limit == size && e.stride == 1 && b.stride == 1)
       return true;
   }
@@ -629,8 +632,12 @@ static void resize_shards(resizer *r, hlo_instr *i) {
       u32 a = operand_node(r, i, l, d), b = node_of(r, i, l, d);
       bool wider = r->old.v[a] >= r->old.v[b];
       u32 whole = wider ? a : b, part = wider ? b : a;
-      if (r->old.v[part] > 0 && r->old.v[whole] % r->old.v[part] == 0)
-        tie_times(r, whole, part, r->old.v[whole] / r->old.v[part]);
+      if (r->old.v[part] <= 0 || r->old.v[whole] % r->old.v[part]) continue;
+      i64 k = r->old.v[whole] / r->old.v[part];
+      tie_times(r, whole, part, k);
+      if (hs_ok(r->failed) && r->now.v[whole] % k)
+        r->failed = hs_fail(HS_E_SHAPE, "%s cannot follow: %lld devices do not divide %lld evenly",
+                            i->name, (long long)k, (long long)r->now.v[whole]);
     }
 }
 

@@ -62,6 +62,16 @@ static void rolls(void **st) {
           0, 64, "slice={[32:64]}", "slice={[0:32]}", "ROOT %r = f32[64]");
 }
 
+// What a device has is a part of the whole, and the whole a multiple of it.
+static void shards(void **st) {
+  (void)st;
+  const char *text =
+      ENTRY("x = f32[32] parameter(0)\n c = f32[4] custom-call(x), "
+            "custom_call_target=\"xla.sdy.GlobalToLocalShape\"\n ROOT r = f32[4] negate(c)");
+  BECOMES(text, 0, 64, "f32[8]{0} custom-call", "ROOT %r = f32[8]");
+  refuses(text, 0, 68, true, HS_E_SHAPE, "8 devices do not divide 68 evenly");
+}
+
 // What halves its operand until one element is left would do so more often for another size.
 static void recursions(void **st) {
   (void)st;
@@ -366,10 +376,10 @@ static void arithmetic(void **st) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(elementwise), cmocka_unit_test(rolls),        cmocka_unit_test(recursions),
-      cmocka_unit_test(moving),      cmocka_unit_test(gathering),    cmocka_unit_test(contracting),
-      cmocka_unit_test(called),      cmocka_unit_test(asynchronous), cmocka_unit_test(refused),
-      cmocka_unit_test(edits),       cmocka_unit_test(scanned),      cmocka_unit_test(batched),
-      cmocka_unit_test(arithmetic)};
+      cmocka_unit_test(elementwise), cmocka_unit_test(rolls),     cmocka_unit_test(shards),
+      cmocka_unit_test(recursions),  cmocka_unit_test(moving),    cmocka_unit_test(gathering),
+      cmocka_unit_test(contracting), cmocka_unit_test(called),    cmocka_unit_test(asynchronous),
+      cmocka_unit_test(refused),     cmocka_unit_test(edits),     cmocka_unit_test(scanned),
+      cmocka_unit_test(batched),     cmocka_unit_test(arithmetic)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
