@@ -86,6 +86,8 @@ hs_status hlo_eval_computation(const hlo_computation *, u32 nargs, hlo_literal *
 // One instruction on given operand values: constant folding.
 hs_status hlo_eval_instr(const hlo_instr *, u32 n, hlo_literal *const *operands,
                          const hlo_eval_options *, hlo_literal **out);
+// The devices that a module says, or else as many as its groups and manual regions speak of.
+void hlo_count_devices(const hlo_module *, i64 *replicas, i64 *partitions);
 // The devices that a run of the module simulates: those that it says, or else as many as its
 // groups need; one when nothing in it tells devices apart. *transfers: it has sends or receives.
 // E_LIMIT.

@@ -402,9 +402,13 @@ static i64 ids_of(const hlo_instr *i) {
 
 // A module that does not say how many devices it is for has as many as its collectives and manual
 // regions speak of.
-static void count_devices(const hlo_module *m, i64 *reps, i64 *parts) {
+void hlo_count_devices(const hlo_module *m, i64 *reps, i64 *parts) {
   i64 flat = 1;
-  *reps = *parts = 1;
+  *reps = hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1);
+  *parts = hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
+  if (hlo_attrs_find(m->attrs, HLO_ATTR_REPLICA_COUNT) ||
+      hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS))
+    return;
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
       const hlo_sharding *s = i->opcode == HLO_CUSTOM_CALL && i->noperands == 1
@@ -450,13 +454,12 @@ static hs_status collect(device *d, u32 n) {
 
 hs_status hlo_eval_devices(const hlo_module *m, const hlo_eval_options *opt, u32 *replicas,
                            u32 *partitions, bool *transfers) {
-  i64 reps = opt && opt->nreplicas ? opt->nreplicas : hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1);
-  i64 parts =
-      opt && opt->npartitions ? opt->npartitions : hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
-  bool told = (opt && (opt->nreplicas || opt->npartitions)) ||
-              hlo_attrs_find(m->attrs, HLO_ATTR_REPLICA_COUNT) ||
-              hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS);
-  if (!told) count_devices(m, &reps, &parts);
+  i64 reps = hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1),
+      parts = hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
+  bool told = opt && (opt->nreplicas || opt->npartitions);
+  if (!told) hlo_count_devices(m, &reps, &parts);
+  if (told && opt->nreplicas) reps = opt->nreplicas;
+  if (told && opt->npartitions) parts = opt->npartitions;
   if (reps < 1) reps = 1;
   if (parts < 1) parts = 1;
   if (reps > EV_MAX_DEVICES || parts > EV_MAX_DEVICES || reps * parts > EV_MAX_DEVICES)

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "core/analysis/customcall.h"
+#include "core/eval/eval.h"
 
 static double first_bytes(const hlo_instr *i) {
   double b = 0;
@@ -16,9 +17,31 @@ static double first_bytes(const hlo_instr *i) {
   return b;
 }
 
+// The tiles that a sharding speaks of.
+static i64 tiles_of(const hlo_sharding *s) {
+  i64 most = 1, n = 1;
+  if (!s) return 1;
+  for (u32 k = 0; k < s->nchildren; k++) most = HS_MAX(most, tiles_of(s->children[k]));
+  for (u32 k = 0; k < s->dims.n && s->type == HLO_SH_TILED; k++)
+    n = hs_mul_sat_i64(n, HS_MAX(s->dims.v[k], 1));
+  return HS_MAX(most, n);
+}
+
+// A module that does not say how many partitions it is for, as text from JAX, has those that its
+// collectives, manual regions or shardings speak of.
+static void count_devices(const hlo_module *m, i64 *replicas, i64 *partitions) {
+  hlo_count_devices(m, replicas, partitions);
+  if (*replicas > 1 || *partitions > 1 || hlo_attrs_find(m->attrs, HLO_ATTR_NUM_PARTITIONS)) return;
+  hlo_for_each_comp(c, m)
+    hlo_for_each_instr(i, c) {
+      i64 n = tiles_of(hlo_attr_ptr(i, HLO_ATTR_SHARDING));
+      *partitions = HS_MAX(*partitions, n);
+    }
+}
+
 u32 prof_module_devices(const hlo_module *m) {
-  i64 replicas = hlo_module_int(m, HLO_ATTR_REPLICA_COUNT, 1),
-      partitions = hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
+  i64 replicas, partitions;
+  count_devices(m, &replicas, &partitions);
   double n = (double)HS_MAX(replicas, 1) * (double)HS_MAX(partitions, 1);
   return (u32)HS_MIN(n, 1e6);
 }
@@ -35,7 +58,8 @@ static bool is_cut(const hlo_sharding *s) {
 }
 
 u32 prof_module_undivided(const hlo_module *m) {
-  i64 partitions = hlo_module_int(m, HLO_ATTR_NUM_PARTITIONS, 1);
+  i64 replicas, partitions;
+  count_devices(m, &replicas, &partitions);
   if (partitions < 2) return 1;
   bool cut = false;
   hlo_for_each_comp(c, m) {

@@ -136,7 +136,7 @@ typedef enum prof_collective {
 double prof_collective_seconds(prof_collective, double bytes, u32 p, const prof_device *);
 // Of an instruction in a module that runs on so many devices.
 double prof_collective_instr(const hlo_instr *, u32 devices, const prof_device *);
-// Replicas times partitions; 1 at least.
+// Replicas times partitions, as far as the module or its shardings say; 1 at least.
 u32 prof_module_devices(const hlo_module *);
 // The partitions among which the arrays are still to be divided: the module says how they are to be
 // sharded and nothing in it is between devices yet. 1: it is what one device runs.

@@ -389,6 +389,13 @@ static void not_partitioned_yet(void **st) {
   assert_int_equal(prof_module_undivided(x.m), 8);
   assert_int_equal(prof_module_undivided(y.m), 1);
   assert_int_equal(prof_module_undivided(z.m), 1);
+  // text from JAX has no number of partitions, but shardings
+  loaded unsaid = load(
+      "HloModule m\nENTRY main {\n  p = f32[64] parameter(0), "
+      "sharding={devices=[2,4]<=[8] last_tile_dim_replicate}\n  ROOT r = f32[64] tanh(p)\n}\n");
+  assert_int_equal(prof_module_undivided(unsaid.m), 8);
+  assert_int_equal(prof_module_devices(unsaid.m), 8);
+  unload(&unsaid);
   prof_estimate e, whole;
   assert_true(hs_ok(prof_estimate_module(x.m, prof_device_find("h100"), false, &e)));
   assert_true(hs_ok(prof_estimate_module(y.m, prof_device_find("h100"), false, &whole)));
