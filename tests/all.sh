@@ -9,7 +9,7 @@ if [ -d "$shared/suite" ]; then
   try "pass_cases" 600 sh tests/at_least.sh pass_cases 611 tests/pass_cases "$shared/corpus/pass_tests" --pass core -j "$JOBS"
   has LLVM && try "predicted memory (suite)" 1800 tests/memory "$shared/suite" -j "$JOBS"
   [ -d "$shared/corpus/stablehlo/vhlo" ] && try "portable artifacts" 300 tests/bytecode "$shared/corpus/stablehlo/vhlo" -j "$JOBS"
-  try "resizes (suite)" 1800 tests/resizes "$shared/suite" --run --least 85 -j "$JOBS"
+  try "resizes (suite)" 1800 tests/resizes "$shared/suite" --run --least 84 -j "$JOBS"
   try "what XLA takes verifies" 600 sh tests/gate "$shared/corpus"
   try "transcripts" 900 sh tests/at_least.sh transcripts 618 tests/transcripts "$shared/corpus/pass_transcripts" -j "$JOBS"
 else

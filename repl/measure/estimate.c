@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/analysis/customcall.h"
 #include "profiler/units.h"
 #include "repl/measure/calibrate.h"
 #include "repl/measure/kernels.h"
@@ -38,6 +39,13 @@ static void estimate_row(repl_cmd *c, const char *what, const char *key, const p
   repl_json_int(j, "unknown_loops", e->unknown_loops);
 }
 
+// Whether what the entry is given is still cut into the devices' parts by the program itself.
+static bool takes_whole_arrays(const hlo_module *m) {
+  hlo_for_each_instr(i, m->entry)
+    if (i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_of_devices(i)) return true;
+  return false;
+}
+
 // Before any figure: that it does not fit, what it is estimated for, and from what.
 static void say_device(repl_cmd *c, const prof_device *d, const prof_estimate *now) {
   char a[32], b[32];
@@ -60,8 +68,11 @@ static void say_device(repl_cmd *c, const prof_device *d, const prof_estimate *n
                "at best,\n  without what they exchange\n",
                now->parts);
     else if (now->devices > 1)
-      repl_say(c->out, "  one device's share of %u, and what they exchange over %s\n", now->devices,
-               d->link);
+      repl_say(c->out, "  one device's share of %u, and what they exchange over %s%s\n",
+               now->devices, d->link,
+               takes_whole_arrays(c->m)
+                   ? "; arguments and results are\n  counted whole, for nothing has cut them yet"
+                   : "");
   }
   bool of_xla = c->s->be && backend_has(c->s->be, BACKEND_XLA);
   if (d == &c->s->here && of_xla && prof_device_is_calibrated(d) && !d->measured->xla)
