@@ -136,11 +136,31 @@ static void add_counters(kernel_row *r, const prof_recording *rec, u32 k) {
   r->counted_ms += prof_recorded_kernel(rec, k).median;
 }
 
+// The estimate of one execution. A fusion for a library, which the model prices by what is in it, is
+// the sum of that.
+static prof_kernel estimated(const prof_module *e, const hlo_instr *i) {
+  prof_kernel sum = {0};
+  if (!i || i->id >= e->n) return sum;
+  const hlo_computation *c = i->opcode == HLO_FUSION ? hlo_fusion_comp(i) : NULL;
+  if (e->kernels[i->id].seconds > 0 || !c || !(e->times[i->id] > 0)) return e->kernels[i->id];
+  hlo_for_each_instr(j, c) {
+    if (j->id >= e->n) continue;
+    const prof_kernel *k = &e->kernels[j->id];
+    double times = e->times[j->id] / e->times[i->id];
+    sum.seconds += times * k->seconds;
+    sum.memory_s += times * k->memory_s;
+    sum.compute_s += times * k->compute_s;
+    sum.launch_s += times * k->launch_s;
+    sum.network_s += times * k->network_s;
+  }
+  return sum;
+}
+
 static void add_kernel(const repl_cmd *c, kernel_row *r, const kernel_run *p, u32 k) {
   const prof_recording *rec = p->rec;
   const backend_kernel *q = &p->kernels[k];
   const hlo_instr *i = hlo_find_instr(c->m, q->name);
-  const prof_kernel none = {0}, *e = i && i->id < p->model.n ? &p->model.kernels[i->id] : &none;
+  const prof_kernel sum = estimated(&p->model, i), *e = &sum;
   double calls = (double)rec->calls[k], probes = calls * rec->probe_ns * 0.5e-6;
   r->kind = r->kernels++ ? "" : q->kind;
   r->calls += calls;
