@@ -136,8 +136,8 @@ static void add_counters(kernel_row *r, const prof_recording *rec, u32 k) {
   r->counted_ms += prof_recorded_kernel(rec, k).median;
 }
 
-// The estimate of one execution. A fusion for a library, which the model prices by what is in it, is
-// the sum of that.
+// The estimate of one execution. A fusion for a library, which the model prices by what is in it,
+// is the sum of that.
 static prof_kernel estimated(const prof_module *e, const hlo_instr *i) {
   prof_kernel sum = {0};
   if (!i || i->id >= e->n) return sum;
