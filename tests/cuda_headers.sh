@@ -47,6 +47,8 @@ wrong() { # TABLE SED COMMAND...
 }
 wrong backends/gpu/cuda/cublaslt_numbers.def 's/CUBLAS_OP_T, *1)/CUBLAS_OP_T, 9)/' numbers -I"$work/wrong"
 wrong backends/gpu/cuda/errors.def 's/(718, INVALID_PC/(717, INVALID_PC/' numbers -I"$work/wrong"
+wrong backends/gpu/cuda/cuda_numbers.def 's/_CLOCK_RATE, *13)/_CLOCK_RATE, 14)/' numbers -I"$work/wrong"
+wrong backends/gpu/cupti/counters_args.def 's/n, numMetrics/n, rangeIndex/' numbers -I"$work/wrong"
 wrong backends/gpu/cupti/cupti_records.def 's/correlation, 92/correlation, 96/' numbers -I"$work/wrong"
 if [ -n "$gcc" ]; then
   wrong backends/gpu/cuda/cuda.def 's/(cuda_ptr to, const void \*from, size_t/(const void *from, cuda_ptr to, size_t/' functions "$work/wrong"

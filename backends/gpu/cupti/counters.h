@@ -9,130 +9,18 @@
 
 #include "backends/gpu/cupti/cupti.h"
 
-// ---- CUPTI's structures, by counters.def --------------------------------------------------------
+// ---- CUPTI's structures -----------------------------------------------------------------------
 // `bytes_of` is where CUPTI's end with the last member, whatever follows for alignment.
-#define COUNTERS_HEAD \
-  size_t bytes_of;    \
-  void *unused
-typedef struct counters_any {
-  COUNTERS_HEAD;
-} counters_any;
-typedef struct counters_host {
-  COUNTERS_HEAD;
-  int kind;
-  const char *chip;
-  const u8 *available;
-  void *host;
-} counters_host;
-typedef struct counters_host_end {
-  COUNTERS_HEAD;
-  void *host;
-} counters_host_end;
-typedef struct counters_add {
-  COUNTERS_HEAD;
-  void *host;
-  const char **names;
-  size_t n;
-} counters_add;
-typedef struct counters_config_size {
-  COUNTERS_HEAD;
-  void *host;
-  size_t bytes;
-} counters_config_size;
-typedef struct counters_config {
-  COUNTERS_HEAD;
-  void *host;
-  size_t bytes;
-  u8 *image;
-} counters_config;
-typedef struct counters_passes {
-  COUNTERS_HEAD;
-  size_t bytes;
-  u8 *image;
-  size_t passes;
-} counters_passes;
-typedef struct counters_evaluate {
-  COUNTERS_HEAD;
-  void *host;
-  const u8 *data;
-  size_t bytes, range;
-  const char **names;
-  size_t n;
-  double *values;
-} counters_evaluate;
-typedef struct counters_chip {
-  COUNTERS_HEAD;
-  size_t device;
-  const char *name;
-} counters_chip;
-typedef struct counters_available {
-  COUNTERS_HEAD;
-  void *context;
-  size_t bytes;
-  u8 *image;
-} counters_available;
-typedef struct counters_enable {
-  COUNTERS_HEAD;
-  void *context, *profiler;
-} counters_enable;
-typedef struct counters_of {
-  COUNTERS_HEAD;
-  void *profiler;
-} counters_of;
-typedef struct counters_data_size {
-  COUNTERS_HEAD;
-  void *profiler;
-  const char **names;
-  size_t n, ranges;
-  u32 nodes;
-  size_t bytes;
-} counters_data_size;
-typedef struct counters_data {
-  COUNTERS_HEAD;
-  void *profiler;
-  size_t bytes;
-  u8 *image;
-} counters_data;
-typedef struct counters_set {
-  COUNTERS_HEAD;
-  void *profiler;
-  size_t config_bytes;
-  const u8 *config;
-  size_t data_bytes;
-  u8 *data;
-  int range, replay;
-  size_t ranges;
-  u16 levels, least_level;
-  size_t pass;
-  u16 level;
-} counters_set;
-typedef struct counters_stop {
-  COUNTERS_HEAD;
-  void *profiler;
-  size_t pass, level;
-  u8 all;
-} counters_stop;
-typedef struct counters_push {
-  COUNTERS_HEAD;
-  void *profiler;
-  const char *name;
-} counters_push;
-typedef struct counters_decode {
-  COUNTERS_HEAD;
-  void *profiler;
-  size_t dropped;
-} counters_decode;
-typedef struct counters_ranges {
-  COUNTERS_HEAD;
-  const u8 *data;
-  size_t bytes, n;
-} counters_ranges;
-typedef struct counters_range {
-  COUNTERS_HEAD;
-  const u8 *data;
-  size_t bytes, range;
-  const char *delimiter, *name;
-} counters_range;
+#define F(type, name, theirs) type name;
+#define COUNTERS_ARGS(name, theirs, fields) \
+  typedef struct name {                     \
+    size_t bytes_of;                        \
+    void *unused;                           \
+    fields                                  \
+  } name;
+#include "backends/gpu/cupti/counters_args.def"
+#undef COUNTERS_ARGS
+#undef F
 
 // CUPTI's numbers: the profiler of ranges; ranges that we name; passes that we repeat the work for.
 enum {

@@ -145,7 +145,7 @@ cuda_result emu_cuStreamBeginCaptureToGraph(cuda_stream *stream, cuda_graph *gra
   cuda_result r = api_stream_of(stream, &s);
   if (r != CUDA_OK) return r;
   if (!api_is(graph, API_GRAPH)) return CUDA_INVALID_HANDLE;
-  if (s->is_default) return CUDA_CAPTURE_UNSUPPORTED;
+  if (s->is_default) return CUDA_STREAM_CAPTURE_UNSUPPORTED;
   if (s->capture) return CUDA_ILLEGAL_STATE;
   if (mode < 0 || mode > 2 || edges || graph->open || !is_last(graph, after, nafter))
     return CUDA_INVALID_VALUE;

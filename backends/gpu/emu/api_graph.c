@@ -9,7 +9,7 @@ cuda_result api_no_capture(void) {
   for (api_object *o = api.objects; o; o = o->next)
     if (o->kind == API_STREAM && ((cuda_stream *)(void *)o)->capture)
       ((cuda_stream *)(void *)o)->capture->broken = true;
-  return CUDA_CAPTURE_UNSUPPORTED;
+  return CUDA_STREAM_CAPTURE_UNSUPPORTED;
 }
 
 cuda_result emu_cuStreamBeginCapture_v2(cuda_stream *stream, int mode) {
@@ -19,7 +19,7 @@ cuda_result emu_cuStreamBeginCapture_v2(cuda_stream *stream, int mode) {
   if (r != CUDA_OK) return r;
   if (mode < 0 || mode > 2) return CUDA_INVALID_VALUE;
   if (api.how.no_capture) return CUDA_NOT_SUPPORTED;
-  if (s->is_default) return CUDA_CAPTURE_UNSUPPORTED;
+  if (s->is_default) return CUDA_STREAM_CAPTURE_UNSUPPORTED;
   if (s->capture) return CUDA_ILLEGAL_STATE;
   s->capture = api_new(API_GRAPH, sizeof *s->capture);
   s->capture->blocking = !s->apart;
@@ -72,7 +72,7 @@ cuda_result emu_cuStreamEndCapture(cuda_stream *stream, cuda_graph **graph) {
   g->open = false;
   if (!g->broken) return CUDA_OK;
   if (!g->is_body) free_graph(g);
-  return CUDA_CAPTURE_INVALIDATED;
+  return CUDA_STREAM_CAPTURE_INVALIDATED;
 }
 
 cuda_result emu_cuGraphGetNodes(cuda_graph *graph, cuda_graph_node **nodes, size_t *count) {

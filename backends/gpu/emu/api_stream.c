@@ -211,7 +211,7 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
   op.correlation = ++api.correlation;
   if (r == CUDA_OK && s->is_default && api.blocking_captures) {
     (void)api_no_capture();
-    r = CUDA_CAPTURE_IMPLICIT;
+    r = CUDA_STREAM_CAPTURE_IMPLICIT;
   }
   if (r == CUDA_OK && op.kind == OP_KERNEL &&
       (op.fn->o.context != s->o.context || s->o.context != api.context))
@@ -412,7 +412,7 @@ static cuda_result launch(cuda_function *f, const emu_grid *g, cuda_stream *stre
   if (!api_is(f, API_FUNCTION)) return CUDA_INVALID_HANDLE;
   const emu_kernel *k = f->k;
   if (extra || (k->nparams && !params) || !can_be(f, g)) return CUDA_INVALID_VALUE;
-  if ((u64)k->static_bytes + g->dynamic_bytes > EMU_SHARED_MOST) return CUDA_LAUNCH_RESOURCES;
+  if ((u64)k->static_bytes + g->dynamic_bytes > EMU_SHARED_MOST) return CUDA_LAUNCH_OUT_OF_RESOURCES;
   u8 *values = hs_alloc(HS_MAX(param_bytes(k), 1));
   for (u32 p = 0; p < k->nparams; p++)
     memcpy(values + k->param_at[p], params[p], k->param_bytes[p]);

@@ -223,8 +223,8 @@ static void graphs(void **state) {
     // waiting breaks a capture
     OK(d.capture_begin(s.stream, CUDA_CAPTURE_THREAD_LOCAL));
     OK(launch(&s));
-    GIVES(d.stream_wait(s.stream), CAPTURE_UNSUPPORTED);
-    GIVES(d.capture_end(s.stream, &g), CAPTURE_INVALIDATED);
+    GIVES(d.stream_wait(s.stream), STREAM_CAPTURE_UNSUPPORTED);
+    GIVES(d.capture_end(s.stream, &g), STREAM_CAPTURE_INVALIDATED);
     assert_null(g);
     GIVES(d.capture_end(s.stream, &g), ILLEGAL_STATE);
     end(&s);
