@@ -39,7 +39,6 @@ typedef struct backend_options {
   // the baseline: every instruction is a kernel, and values share no buffers
   bool per_instruction;
   double deadline_s;      // 0 = none
-  const char *dump_dir;   // write llvm/asm here; NULL
   const char *plugin;     // pjrt: name or path of the plug-in; NULL: the first one found
   const char *python;     // jax: path of the Python; NULL: the first one found that has jaxlib
   backend_malloc malloc;  // jax

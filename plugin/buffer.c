@@ -27,7 +27,8 @@ bool plug_bytes_make(plug_bytes *b) {
   return b->p != NULL;
 }
 
-plug_bytes *plug_bytes_new(pj_client *c, size_t n) {
+// NULL: not that much memory.
+static plug_bytes *bytes_new(pj_client *c, size_t n) {
   plug_bytes *b = plug_bytes_promised(c, n);
   if (plug_bytes_make(b)) return b;
   plug_bytes_drop(b);
@@ -171,7 +172,7 @@ pj_error *plug_Client_BufferFromHostBuffer(pj_from_host *a) {
                      a->rank);
   pj_device *d;
   if ((e = place_of(a->client, a->device, a->memory, &d))) return e;
-  plug_bytes *b = plug_bytes_new(d->client, n);
+  plug_bytes *b = bytes_new(d->client, n);
   if (!b) return plug_fail(PJ_RESOURCE_EXHAUSTED, "hlosh: no memory for %zu bytes", n);
   size_t size = hlo_dtype_storage(t);
   if (n && (!a->nstrides || is_dense(size, a->rank, a->dims, a->byte_strides)))

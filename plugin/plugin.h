@@ -198,7 +198,6 @@ struct plug_bytes {
   void *gone_arg;
   plug_ready *ready;  // NULL: they are there
 };
-plug_bytes *plug_bytes_new(pj_client *, size_t n);  // NULL: not that much memory
 plug_bytes *plug_bytes_promised(pj_client *, size_t n);
 bool plug_bytes_make(plug_bytes *);  // gives promised ones their memory; false: there is none
 // Gives promised ones the memory of others of the same size that have just these references, all

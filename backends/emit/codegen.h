@@ -136,8 +136,6 @@ LLVMValueRef cg_convert(cg *, hlo_dtype from, hlo_dtype to, LLVMValueRef);
 // The value of a NEST_OP node for these operands; NULL when the operation is not known for its
 // type.
 LLVMValueRef cg_op(cg *, const nest_node *, LLVMValueRef *args);
-// NaN when either operand is NaN.
-LLVMValueRef cg_minmax(cg *, hlo_dtype, bool max, LLVMValueRef a, LLVMValueRef b);
 
 // ---- codegen_loops.c ----------------------------------------------------------------------------
 // Level 0 is the function's body, level k the inside of the k-th open loop.

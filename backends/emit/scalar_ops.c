@@ -228,7 +228,8 @@ static LLVMValueRef int_mulhi(cg *c, hlo_dtype dt, bool sgn, LLVMValueRef a, LLV
       t, "");
 }
 
-LLVMValueRef cg_minmax(cg *c, hlo_dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
+// NaN when either operand is NaN.
+static LLVMValueRef minmax(cg *c, hlo_dtype t, bool max, LLVMValueRef a, LLVMValueRef b) {
   if (t == HLO_PRED) return max ? LLVMBuildOr(c->b, a, b, "") : LLVMBuildAnd(c->b, a, b, "");
   if (!hlo_dtype_is_float(t)) {
     LLVMIntPredicate p =
@@ -423,8 +424,8 @@ LLVMValueRef cg_op(cg *c, const nest_node *x, LLVMValueRef *a) {
   case HLO_BITCAST_CONVERT: return reinterpret(c, x->in, x->dtype, a[0]);
   case HLO_COMPARE: return compare(c, x, a[0], a[1]);
   case HLO_MAXIMUM:
-  case HLO_MINIMUM: return cg_minmax(c, x->in, x->op == HLO_MAXIMUM, a[0], a[1]);
-  case HLO_CLAMP: return cg_minmax(c, x->in, false, a[2], cg_minmax(c, x->in, true, a[0], a[1]));
+  case HLO_MINIMUM: return minmax(c, x->in, x->op == HLO_MAXIMUM, a[0], a[1]);
+  case HLO_CLAMP: return minmax(c, x->in, false, a[2], minmax(c, x->in, true, a[0], a[1]));
   default: break;
   }
   if (!hlo_dtype_is_float(x->in)) {

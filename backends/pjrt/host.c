@@ -349,7 +349,6 @@ hs_status pjrt_host_get(backend_context *context, const pjrt_config *c, pjrt_hos
 }
 
 worker *pjrt_host_worker(pjrt_host *h) { return h->w; }
-const pjrt_about *pjrt_host_about(const pjrt_host *h) { return &h->about; }
 
 hs_status pjrt_host_describe(backend_context *context, const pjrt_config *c,
                              const pjrt_about **out) {

@@ -97,7 +97,6 @@ typedef struct pjrt_host pjrt_host;
 // A running worker of the context with that plug-in open; borrowed until the context is freed.
 hs_status pjrt_host_get(backend_context *, const pjrt_config *, pjrt_host **out);
 worker *pjrt_host_worker(pjrt_host *);
-const pjrt_about *pjrt_host_about(const pjrt_host *);
 // One request, see worker_call. When the process died, the error names the failed check that the
 // plug-in logged last.
 hs_status pjrt_host_call(pjrt_host *, const char *step, u32 kind, const hs_buf *request,

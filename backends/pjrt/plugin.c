@@ -18,7 +18,7 @@ static const char *const fn_names[] = {
 #undef FN
 };
 
-const char *pj_fn_name(pj_fn f) { return f < PJ_FN_COUNT ? fn_names[f] : "?"; }
+static const char *fn_name(pj_fn f) { return f < PJ_FN_COUNT ? fn_names[f] : "?"; }
 
 const char *pj_extension_name(int type) {
   static const char *const names[PJ_EXT_COUNT] = {"Gpu_Custom_Call",
@@ -99,7 +99,7 @@ hs_status pj_take_error(const pj_plugin *p, hs_code code, pj_fn f, pj_error *e) 
                : c.code == PJ_RESOURCE_EXHAUSTED ? HS_E_NO_MEMORY
                                                  : code;
   hs_status s = hs_fail(as, "%.*s", (int)n, n ? m.text : "");
-  s = hs_with_note(s, "%s answered code %d (%s)", pj_fn_name(f), c.code, code_name(c.code));
+  s = hs_with_note(s, "%s answered code %d (%s)", fn_name(f), c.code, code_name(c.code));
   pj_error_destroy d = PJ_ARGS(pj_error_destroy, error, .error = e);
   ((void (*)(void *))(uintptr_t)p->api->fn[PJ_Error_Destroy])(&d);
   return s;
@@ -109,7 +109,7 @@ hs_status pj_do(const pj_plugin *p, hs_code code, pj_fn f, void *args) {
   pj_call *call = pj_find(p, f);
   if (!call)
     return hs_fail(HS_E_UNSUPPORTED, "this plug-in has no %s (PJRT API %d.%d, %zu functions)",
-                   pj_fn_name(f), p->api->version.major, p->api->version.minor, p->slots);
+                   fn_name(f), p->api->version.major, p->api->version.minor, p->slots);
   return pj_take_error(p, code, f, call(args));
 }
 
@@ -142,7 +142,7 @@ static hs_status check_table(pj_plugin *p) {
   for (size_t k = 0; k < HS_COUNT(needed); k++)
     if (!pj_find(p, needed[k]))
       return hs_fail(HS_E_WORKER, "%s has no function %s, which is required", p->path,
-                     pj_fn_name(needed[k]));
+                     fn_name(needed[k]));
   return HS_GOOD;
 }
 

@@ -32,7 +32,6 @@ hs_status pj_take_error(const pj_plugin *, hs_code code, pj_fn, pj_error *);
 hs_status pj_await(const pj_plugin *, hs_code code, pj_event *);
 const pj_extension *pj_find_extension(const pj_plugin *, int type);  // NULL when it has none
 const char *pj_extension_name(int type);
-const char *pj_fn_name(pj_fn);
 // The HloModuleProto in the reply of OptimizedProgram; empty for formats without one. Borrowed.
 hs_str pj_module_bytes(hs_str format, hs_str code);
 

@@ -43,8 +43,6 @@ hs_status fold_accs_new(ev *, const fold *, const hlo_shape *result, hlo_literal
 // is returned after freeing when it failed.
 hs_status fold_accs_done(ev *, const fold *, const hlo_shape *result, fold_accs *, hs_status st,
                          hlo_literal **out);
-// Brings floats of another precision than the computation's parameters to theirs.
-hs_status fold_match_inputs(ev *, const hlo_computation *, u32 n, hlo_literal **in);
 // Shape of result k of one or several.
 static inline const hlo_shape *fold_part(const hlo_shape *s, u32 k) {
   return hlo_shape_is_tuple(s) ? s->elems[k] : s;

@@ -237,7 +237,8 @@ hs_status ev_match_precision(ev *e, hlo_dtype want, hlo_literal **l) {
 }
 
 // Inputs of another precision than the computation takes are brought to its.
-hs_status fold_match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
+// Brings floats of another precision than the computation's parameters to theirs.
+static hs_status match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
   for (u32 k = 0; c && k < n && n + k < c->nparams; k++)
     HS_TRY(ev_match_precision(e, c->params[n + k]->shape->dtype, &in[k]));
   return HS_GOOD;
@@ -324,7 +325,7 @@ static hs_status reduce_blocks(const fold *f, const split *s, void *const *acc,
 
 hs_status hlo_eval_reduce(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   u32 n = i->noperands / 2;
-  HS_TRY(fold_match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
+  HS_TRY(match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
   const hlo_shape *from = ops[0]->shape;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   fold f;
@@ -492,7 +493,7 @@ hs_status hlo_eval_reduce_window(ev *e, const hlo_instr *i, hlo_literal **ops, h
   static const hlo_window none = {0, NULL};
   u32 n = i->noperands / 2;
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
-  HS_TRY(fold_match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
+  HS_TRY(match_inputs(e, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), n, ops));
   const hlo_shape *from = ops[0]->shape, *to = fold_part(i->shape, 0);
   if (!w) w = &none;
   if (w->n != from->rank) return ev_unsupported(i, "with a window of another rank");

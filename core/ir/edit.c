@@ -190,14 +190,6 @@ hlo_instr *hlo_load_instr_(hlo_computation *c, hlo_opcode op, const hlo_shape *s
   return i;
 }
 
-void hlo_set_param_number(hlo_instr *param, i64 number) {
-  hlo_computation *c = param->parent;
-  hlo_instr **params = params_array(c, c->nparams);
-  params[number] = param;
-  hlo_set_params_(c, c->nparams, params);
-  hlo_set_attr_int(param, HLO_ATTR_PARAMETER_NUMBER, number);
-}
-
 void hlo_remove_parameter(hlo_computation *c, i64 number) {
   hlo_instr *gone = c->params[number];
   hlo_instr **params = params_array(c, c->nparams);

@@ -374,8 +374,6 @@ void hlo_reorder(hlo_computation *, hlo_instr *const *order);
 // Puts operands and control predecessors before their users in the list, moving as few instructions
 // as it can; cheap where the order is right already.
 void hlo_put_in_order(hlo_computation *);
-// The number of a parameter must be below nparams; the caller sees to it that each is there once.
-void hlo_set_param_number(hlo_instr *param, i64 number);
 // Removes a parameter that is unused; later ones are renumbered.
 void hlo_remove_parameter(hlo_computation *, i64 number);
 

@@ -96,8 +96,7 @@ typedef struct bc_type_row {
   bc_kind kind;
   const char *text;  // of a WORD
 } bc_type_row;
-// NULL: there is none. By text only types without parameters are found.
-const bc_type_row *bc_type_numbered(hs_str dialect, u64 number);
+// Of types without parameters; NULL: there is none.
 const bc_type_row *bc_type_named(hs_str dialect, hs_str text);
 // The value of an enumeration of vhlo, by the attribute's number; NULL. And the way back:
 // "comparison_direction" and "EQ" to both numbers; false.

@@ -34,7 +34,7 @@ static const struct {
 #undef BC_ENUM
 };
 
-const bc_type_row *bc_type_numbered(hs_str dialect, u64 number) {
+static const bc_type_row *type_numbered(hs_str dialect, u64 number) {
   for (size_t k = 0; k < HS_COUNT(types); k++)
     if (types[k].number == number && hs_str_eq(dialect, hs_str_of(types[k].dialect)))
       return &types[k];
@@ -172,7 +172,7 @@ static const bc_type_row *row_of(mlir_bc *B, const bc_entry *e, bc_at *c) {
   hs_str dialect = B->dialects[e->dialect];
   u64 number;
   if (!bc_varint(B, c, &number)) return NULL;
-  const bc_type_row *r = bc_type_numbered(dialect, number);
+  const bc_type_row *r = type_numbered(dialect, number);
   if (!r)
     bc_bad(B, e->at.p, "type %llu of dialect '%.*s' is not known", (unsigned long long)number,
            (int)HS_MIN(dialect.n, 40u), dialect.p);

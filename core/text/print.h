@@ -27,14 +27,12 @@ void hlo_put_instr_name(hlo_printer *, const hlo_instr *);
 void hlo_put_comp_name(hlo_printer *, const hlo_computation *);
 void hlo_put_attr(hlo_printer *, const hlo_instr *, const hlo_attr *);  // the value
 void hlo_put_sharding(hs_buf *, const hlo_sharding *, bool metadata);
-void hlo_put_replica_groups(hs_buf *, const hlo_replica_groups *, bool full);
 void hlo_put_metadata(hs_buf *, const hlo_metadata *);
 bool hlo_metadata_prints(const hlo_metadata *);
 // all elements, without the shape
 void hlo_put_literal(hs_buf *, const hlo_literal *);
 // with shapes, as in literal=
 void hlo_put_shaped_literal(hs_buf *, const hlo_literal *);
-void hlo_put_ints(hs_buf *, char open, hlo_ints, char close, const char *sep);
 // "{ ... }" for inlined computations
 void hlo_print_comp_body(hlo_printer *, const hlo_computation *);
 

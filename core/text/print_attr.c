@@ -32,7 +32,7 @@ static void put_quoted(hs_buf *b, hs_str s) {
   hs_buf_putc(b, '"');
 }
 
-void hlo_put_ints(hs_buf *b, char open, hlo_ints l, char close, const char *sep) {
+static void put_ints(hs_buf *b, char open, hlo_ints l, char close, const char *sep) {
   if (open) hs_buf_putc(b, open);
   for (u32 i = 0; i < l.n; i++) {
     if (i) hs_buf_puts(b, sep);
@@ -51,17 +51,17 @@ static void put_lists(hs_buf *b, const hlo_int_lists *l) {
   hs_buf_putc(b, '{');
   for (u32 i = 0; i < l->n; i++) {
     if (i) hs_buf_putc(b, ',');
-    hlo_put_ints(b, '{', l->v[i], '}', ",");
+    put_ints(b, '{', l->v[i], '}', ",");
   }
   hs_buf_putc(b, '}');
 }
 
 // ---- shardings and replica groups ---------------------------------------------------------------
 static void put_iota(hs_buf *b, hlo_ints reshape, hlo_ints perm) {
-  hlo_put_ints(b, '[', reshape, ']', ",");
+  put_ints(b, '[', reshape, ']', ",");
   if (perm.n > 1) {
     hs_buf_putc(b, 'T');
-    hlo_put_ints(b, '(', perm, ')', ",");
+    put_ints(b, '(', perm, ')', ",");
   }
 }
 
@@ -77,7 +77,7 @@ static void put_mesh(hs_buf *b, const hlo_mesh *m) {
   if (!m->ndevices && !m->reshape.n) return;
   hs_buf_puts(b, ", device_ids=(");
   if (m->reshape.n) put_iota(b, m->reshape, m->perm);
-  else hlo_put_ints(b, 0, (hlo_ints){m->ndevices, m->devices}, 0, ",");
+  else put_ints(b, 0, (hlo_ints){m->ndevices, m->devices}, 0, ",");
   hs_buf_putc(b, ')');
 }
 
@@ -132,12 +132,12 @@ static const char *tile_type_text(i64 t) {
 
 static void put_tiled(hs_buf *b, const hlo_sharding *s) {
   hs_buf_puts(b, "devices=");
-  hlo_put_ints(b, '[', s->dims, ']', ",");
+  put_ints(b, '[', s->dims, ']', ",");
   if (s->reshape.n) {
     hs_buf_puts(b, "<=");
     put_iota(b, s->reshape, s->perm);
   } else {
-    hlo_put_ints(b, 0, s->devices, 0, ",");
+    put_ints(b, 0, s->devices, 0, ",");
   }
   if (s->replicate_last) hs_buf_puts(b, " last_tile_dim_replicate");
   if (!s->last_tile_dims.n) return;
@@ -206,7 +206,7 @@ static void put_full_iota(hs_buf *b, const hlo_replica_groups *g) {
   hs_buf_puts(b, "}}");
 }
 
-void hlo_put_replica_groups(hs_buf *b, const hlo_replica_groups *g, bool full) {
+static void put_replica_groups(hs_buf *b, const hlo_replica_groups *g, bool full) {
   switch (g->form) {
   case HLO_GROUPS_LIST: put_lists(b, &g->groups); break;
   case HLO_GROUPS_IOTA:
@@ -214,7 +214,7 @@ void hlo_put_replica_groups(hs_buf *b, const hlo_replica_groups *g, bool full) {
       put_full_iota(b, g);
       break;
     }
-    hlo_put_ints(b, '[', g->dims, ']', ",");
+    put_ints(b, '[', g->dims, ']', ",");
     hs_buf_puts(b, "<=");
     put_iota(b, g->reshape, g->perm);
     break;
@@ -265,7 +265,7 @@ void hlo_put_metadata(hs_buf *b, const hlo_metadata *m) {
   if (rest->profile_type.n) {
     GAP();
     hs_buf_puts(b, "profile_type=");
-    hlo_put_ints(b, '{', rest->profile_type, '}', ",");
+    put_ints(b, '{', rest->profile_type, '}', ",");
   }
   TEXT("deduplicated_name", rest->deduplicated_name);
   TEXT("scheduling_name", rest->scheduling_name);
@@ -295,11 +295,11 @@ static void put_aliases(hs_buf *b, hlo_attr_kind kind, const hlo_aliases *a) {
     const hlo_alias_entry *e = &a->v[i];
     if (i) hs_buf_puts(b, ", ");
     if (kind != HLO_AK_DONORS) {
-      hlo_put_ints(b, '{', e->out_index, '}', ",");
+      put_ints(b, '{', e->out_index, '}', ",");
       hs_buf_puts(b, ": ");
     }
     hs_buf_printf(b, "(%lld, ", (long long)e->param);
-    hlo_put_ints(b, '{', e->param_index, '}', ",");
+    put_ints(b, '{', e->param_index, '}', ",");
     hs_buf_puts(b, kind != HLO_AK_IO_ALIAS ? ")" : e->must ? ", must-alias)" : ", may-alias)");
   }
   hs_buf_puts(b, outer ? " }" : "}");
@@ -320,7 +320,7 @@ static void put_origin(hs_buf *b, const hlo_origin_node *n) {
     put_quoted(b, n->name);
     if (n->index.n) {
       hs_buf_putc(b, ' ');
-      hlo_put_ints(b, '{', n->index, '}', ",");
+      put_ints(b, '{', n->index, '}', ",");
     }
   }
   hs_buf_putc(b, '}');
@@ -460,7 +460,7 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
   case HLO_AK_FLOAT: hs_buf_printf(b, "%.6g", a->v.f); break;
   case HLO_AK_STRING: put_quoted(b, a->v.s); break;
   case HLO_AK_TEXT: hs_buf_put(b, a->v.s.p, a->v.s.n); break;
-  case HLO_AK_INTS: hlo_put_ints(b, '{', a->v.ints, '}', ","); break;
+  case HLO_AK_INTS: put_ints(b, '{', a->v.ints, '}', ","); break;
   case HLO_AK_BOOLS: put_flags(b, a->v.ints); break;
   case HLO_AK_PAIRS:
     hs_buf_putc(b, '{');
@@ -501,7 +501,7 @@ void hlo_put_attr(hlo_printer *p, const hlo_instr *i, const hlo_attr *a) {
     break;
   }
   case HLO_AK_REPLICA_GROUPS:
-    hlo_put_replica_groups(b, a->v.p, p->o->print_full_replica_group_list);
+    put_replica_groups(b, a->v.p, p->o->print_full_replica_group_list);
     break;
   case HLO_AK_OUTPUT_ALIASING:
   case HLO_AK_IO_ALIAS:

@@ -71,12 +71,6 @@ static void grow_strings(hlo_ctx *c, size_t cap) {
   c->string_cap = cap;
 }
 
-void hlo_ctx_reserve(hlo_ctx *c, size_t strings) {
-  size_t cap = c->string_cap ? c->string_cap : 1024;
-  while (cap < (c->nstrings + strings) * 2) cap *= 2;
-  if (cap > c->string_cap) grow_strings(c, cap);
-}
-
 const char *hlo_intern(hlo_ctx *c, const char *s, size_t n) {
   bool fresh;
   return hlo_intern_fresh(c, s, n, &fresh);

@@ -31,7 +31,5 @@ const char *hlo_intern(hlo_ctx *, const char *s, size_t n);
 const char *hlo_intern_fresh(hlo_ctx *, const char *s, size_t n, bool *fresh);
 // hlo_intern for a NUL-terminated string.
 const char *hlo_intern_str(hlo_ctx *, const char *s);
-// Makes room for so many more strings, before reading a large text.
-void hlo_ctx_reserve(hlo_ctx *, size_t strings);
 
 #endif

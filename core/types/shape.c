@@ -22,7 +22,8 @@ static bool descending(const hlo_layout *l) {
   return true;
 }
 
-bool hlo_layout_is_default(const hlo_layout *l) {
+// Row-major, no tiles or other extras.
+static bool layout_is_default(const hlo_layout *l) {
   return descending(l) && !l->ntiles && !l->nsplits && l->tail_alignment == 1 && !l->element_bits &&
          !l->memory_space && !l->metadata_prefix && l->index_type == HLO_DT_INVALID &&
          l->pointer_type == HLO_DT_INVALID;
@@ -113,7 +114,7 @@ static void put_i64s(hs_buf *b, const i64 *v, u32 n) {
   }
 }
 
-void hlo_layout_print(hs_buf *b, const hlo_layout *l) {
+static void print_layout(hs_buf *b, const hlo_layout *l) {
   hs_buf_putc(b, '{');
   put_i64s(b, l->minor_to_major, l->rank);
   hs_buf parts = {0};
@@ -176,6 +177,6 @@ void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout) {
     hs_buf_i64(b, s->dims[k]);
   }
   hs_buf_putc(b, ']');
-  if (with_layout && s->layout && (s->rank > 0 || !hlo_layout_is_default(s->layout)))
-    hlo_layout_print(b, s->layout);
+  if (with_layout && s->layout && (s->rank > 0 || !layout_is_default(s->layout)))
+    print_layout(b, s->layout);
 }

@@ -105,8 +105,6 @@ bool hlo_shape_is_dynamic(const hlo_shape *s);
 bool hlo_shape_is_unbounded(const hlo_shape *s);
 // such an array, or a tuple with one
 bool hlo_shape_has_unbounded(const hlo_shape *s);
-// row-major, no tiles or other extras
-bool hlo_layout_is_default(const hlo_layout *l);
 // no layout, or descending minor_to_major
 bool hlo_shape_is_row_major(const hlo_shape *s);
 // XLA's ByteSizeOf: dense bytes; sub-byte types one per byte unless element_bits packs; tuples: the
@@ -131,8 +129,6 @@ hs_status hlo_shape_check_tuple(const hlo_shape *);
 
 // Text: "f32[2,3]{1,0}"; with_layout=false omits layouts.
 void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout);
-// Text of a layout: "{1,0:T(8,128)}".
-void hlo_layout_print(hs_buf *b, const hlo_layout *l);
 
 // Row-major strides (in elements) of dims; strides must hold rank entries. They saturate.
 void hlo_row_major_strides(u32 rank, const i64 *dims, i64 *strides);

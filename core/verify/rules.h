@@ -33,7 +33,6 @@ static inline bool verify_full(const verifier *v) { return v->nerrors >= VERIFY_
 const char *verify_shape_text(const verifier *, const hlo_shape *);
 // the same shape, layouts too when they matter
 bool verify_same(const verifier *, const hlo_shape *, const hlo_shape *);
-const char *verify_index_text(hlo_ints index);  // "{0,1}"
 // "" and "main" are the same thread
 bool verify_tracked_thread_equal(hs_str a, hs_str b);
 

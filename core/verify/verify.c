@@ -50,7 +50,7 @@ static bool same_layout(const hlo_shape *a, const hlo_shape *b) {
 bool verify_same(const verifier *v, const hlo_shape *a, const hlo_shape *b) {
   return infer_compatible(a, b, 0) && (!v->o.layout_sensitive || same_layout(a, b));
 }
-const char *verify_index_text(hlo_ints index) {
+static const char *index_text(hlo_ints index) {
   static _Thread_local char ring[2][160];
   static _Thread_local unsigned next;
   char *slot = ring[next++ % 2];
@@ -259,9 +259,9 @@ static void check_alias(verifier *v, hlo_attr_id id) {
          (long long)a->param, e->nparams);
     const hlo_shape *in = hlo_shape_at(e->params[a->param]->shape, a->param_index, NULL);
     NEED(v, NULL, in, "%s: parameter %lld has no element %s", hlo_attr_text(id),
-         (long long)a->param, verify_index_text(a->param_index));
+         (long long)a->param, index_text(a->param_index));
     NEED(v, NULL, !io || out, "%s: the result has no element %s", hlo_attr_text(id),
-         verify_index_text(a->out_index));
+         index_text(a->out_index));
     NEED(v, NULL,
          !io || (!hlo_shape_is_tuple(in) && !hlo_shape_is_tuple(out)) ||
              in->logical == out->logical,
@@ -271,7 +271,7 @@ static void check_alias(verifier *v, hlo_attr_id id) {
              hlo_shape_is_dynamic(in) || hlo_shape_is_dynamic(out) ||
              hlo_shape_bytes(in->logical) == hlo_shape_bytes(out->logical),
          "%s: parameter %lld, %s, and result %s, %s, differ in size", hlo_attr_text(id),
-         (long long)a->param, infer_text(in), verify_index_text(a->out_index), infer_text(out));
+         (long long)a->param, infer_text(in), index_text(a->out_index), infer_text(out));
     for (u32 j = 0; j < k; j++) {
       const hlo_alias_entry *b = &l->v[j];
       bool same_in = a->param == b->param && a->param_index.n == b->param_index.n &&
@@ -281,9 +281,9 @@ static void check_alias(verifier *v, hlo_attr_id id) {
                       (!a->out_index.n ||
                        !memcmp(a->out_index.v, b->out_index.v, a->out_index.n * sizeof(i64)));
       NEED(v, NULL, !same_in, "%s: parameter %lld at %s is aliased twice", hlo_attr_text(id),
-           (long long)a->param, verify_index_text(a->param_index));
+           (long long)a->param, index_text(a->param_index));
       NEED(v, NULL, !same_out, "%s: the result at %s is aliased twice", hlo_attr_text(id),
-           verify_index_text(a->out_index));
+           index_text(a->out_index));
     }
   }
 }

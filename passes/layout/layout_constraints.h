@@ -6,7 +6,6 @@
 
 #include "passes/layout/layout.h"
 
-#define LA_NONE 0xffffffffu
 // The priority of a layout: that of the round, from 0; lower for defaults, higher for the layouts
 // of the entry.
 enum { LA_DEFAULT = -2, LA_GIVEN = 3, LA_ROUNDS = 2 };

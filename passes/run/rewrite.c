@@ -156,19 +156,6 @@ hlo_computation *pass_own_called(hlo_instr *i, u32 which, u32 *counts, hs_arena 
 }
 
 // ---- constants and constructors -----------------------------------------------------------------
-const hlo_literal *pass_splat_constant(const hlo_instr *i) {
-  while (i->opcode == HLO_BROADCAST || i->opcode == HLO_RESHAPE || i->opcode == HLO_COPY)
-    i = hlo_operand(i, 0);
-  const hlo_literal *l = i->opcode == HLO_CONSTANT ? hlo_constant_value(i) : NULL;
-  if (!l || l->elided || !hlo_shape_is_array(l->shape)) return NULL;
-  return l->shape->elements == 1 || hlo_literal_is_splat(l) ? l : NULL;
-}
-
-bool pass_is_splat_f64(const hlo_instr *i, double v) {
-  const hlo_literal *l = pass_splat_constant(i);
-  return l && l->shape->elements > 0 && hlo_literal_f64(l, 0) == v;
-}
-
 bool pass_const_i64(const hlo_instr *i, i64 *v) {
   const hlo_literal *l = i->opcode == HLO_CONSTANT ? hlo_constant_value(i) : NULL;
   if (!l || l->elided || !hlo_shape_is_array(l->shape) || l->shape->elements != 1) return false;

@@ -94,9 +94,6 @@ u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *
 // sides, and the groups are in the same order.
 bool pass_reshape_is_bitcast(const hlo_shape *from, const hlo_shape *to);
 
-// Scalar or splat constants (through broadcast and reshape of one).
-const hlo_literal *pass_splat_constant(const hlo_instr *);
-bool pass_is_splat_f64(const hlo_instr *, double v);
 bool pass_const_i64(const hlo_instr *, i64 *v);  // integer or pred constant of one element
 
 // The computation of element k of f's result alone: f itself when its result is no tuple, else a

@@ -175,7 +175,9 @@ static size_t statement_length(const char *p, const char *end) {
   return (size_t)(HS_MIN(q, end) - p);
 }
 
-hs_status build_statements(builder *b) {
+// Reads the statements of a computation's body: NAME = expression, root NAME, root expression; the
+// last one is the root unless one says so.
+static hs_status read_statements(builder *b) {
   hlo_instr *last = NULL, *root = NULL;
   const char *p = b->p, *end = b->end;
   for (;;) {
@@ -346,7 +348,7 @@ hs_status cmd_comp(repl_cmd *c) {
   hs_status s = begin(c, &b);
   if (hs_ok(s)) s = read_parameters(&b, NULL);
   if (hs_ok(s)) s = expect(&b, '{', "before the body");
-  if (hs_ok(s)) s = build_statements(&b);
+  if (hs_ok(s)) s = read_statements(&b);
   if (hs_ok(s)) s = expect(&b, '}', "after the body");
   if (hs_ok(s) && b.p < b.end)
     s = build_error(&b, HS_E_SYNTAX, b.p, "the computation ends before '%c'", *b.p);

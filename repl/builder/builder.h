@@ -124,9 +124,6 @@ const char *build_key_name(const char *key);
 const char *build_nearest(const builder *, const char *word);
 
 // ---- block.c ------------------------------------------------------------------------------------
-// Reads the statements of a computation's body: NAME = expression, root NAME, root expression; the
-// last one is the root unless one says so.
-hs_status build_statements(builder *);
 // The module's entry_computation_layout follows its entry, where it has one.
 void build_follow_entry(hlo_module *);
 // Whether a name may be given: E_NAME with the reason.

@@ -61,7 +61,8 @@ hs_status watch_trap_kinds(const repl_cmd *c, const char *text, u32 *out) {
   return *out ? HS_GOOD : repl_usage_error(c, "--trap is nan, inf or nan,inf");
 }
 
-void watch_place(hs_buf *b, const hlo_eval_site *s) {
+// "iteration 3 of while.1, called from ..." for an observation; "" in the entry.
+static void put_place(hs_buf *b, const hlo_eval_site *s) {
   for (; s; s = s->outer) {
     if (b->n) hs_buf_puts(b, ", ");
     if (s->iteration >= 0)
@@ -115,7 +116,7 @@ static void capture(watch *w, const hlo_observation *o) {
     if (s && s->iteration != w->o->iteration) return;
   }
   hs_buf b = {0};
-  watch_place(&b, o->site);
+  put_place(&b, o->site);
   repl_values_keep(w->values, o->instr->name, o->value, b.n ? hs_buf_cstr(&b) : "");
   hs_buf_free(&b);
 }
@@ -187,7 +188,7 @@ static hs_status observe(void *arg, const hlo_observation *o) {
   u32 kind = blame(w, o);
   if (!kind) return HS_GOOD;
   hs_buf b = {0};
-  watch_place(&b, o->site);
+  put_place(&b, o->site);
   w->culprit = i;
   w->kind = kind & HLO_HAS_NAN ? HLO_HAS_NAN : HLO_HAS_INF;
   w->culprit_time = w->times[i->id];

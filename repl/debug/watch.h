@@ -25,8 +25,6 @@ hs_status watch_run(repl_cmd *, const hlo_module *m, const watch_options *, repl
                     hlo_literal **out);
 // Whether a name matches one of the patterns.
 bool watch_matches(const char *patterns, const char *name);
-// "iteration 3 of while.1, called from ..." for an observation; "" in the entry.
-void watch_place(hs_buf *, const hlo_eval_site *);
 
 // ---- values kept from the last run --------------------------------------------------------------
 // Keeps a value (a reference) under a name, replacing an earlier one of that name; `place` is

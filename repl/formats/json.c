@@ -24,7 +24,7 @@ repl_json *repl_json_root(void) {
   return JSON(cJSON_CreateObject());
 }
 void repl_json_free(repl_json *root) { cJSON_Delete(NODE(root)); }
-bool repl_json_empty(const repl_json *j) { return !j || !((const cJSON *)(const void *)j)->child; }
+static bool is_empty(const repl_json *j) { return !j || !((const cJSON *)(const void *)j)->child; }
 
 // Valid UTF-8: what is not becomes U+FFFD, NUL too, which C strings cannot hold.
 static void put_clean(hs_buf *clean, const char *value, size_t n) {
@@ -192,7 +192,7 @@ bool repl_json_whole(const repl_json *j, i64 *out) {
 bool repl_json_built(void) { return false; }
 repl_json *repl_json_root(void) { return NULL; }
 void repl_json_free(repl_json *root) { (void)root; }
-bool repl_json_empty(const repl_json *j) {
+bool is_empty(const repl_json *j) {
   (void)j;
   return true;
 }

@@ -16,8 +16,6 @@ bool repl_json_built(void);
 repl_json *repl_json_root(void);
 // Frees a document with all its children.
 void repl_json_free(repl_json *root);
-// Whether an object or array has no children.
-bool repl_json_empty(const repl_json *);
 // Add a child, owned by the parent; a NULL parent gives NULL. In an array, key is NULL. Bytes of
 // keys and values that are not UTF-8 become U+FFFD.
 repl_json *repl_json_object(repl_json *parent, const char *key);

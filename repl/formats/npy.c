@@ -179,7 +179,7 @@ hs_status npy_parse(const char *what, array_map *map, const u8 *p, size_t n, arr
 }
 
 // ---- single files -------------------------------------------------------------------------------
-hs_status repl_npy_write(const char *path, const hlo_literal *v) {
+static hs_status write_array(const char *path, const hlo_literal *v) {
   hs_buf b = {0};
   hs_status s = npy_put(&b, path, v);
   if (hs_ok(s)) s = hs_write_file(path, b.p, b.n, false);
@@ -199,7 +199,7 @@ hs_status repl_npy_write_tree(const char *prefix, const hlo_literal *v) {
   }
   if (!hlo_shape_is_array(v->shape)) return HS_GOOD;  // tokens carry nothing
   char *path = hs_format("%s.npy", prefix);
-  s = repl_npy_write(path, v);
+  s = write_array(path, v);
   hs_free(path);
   return s;
 }

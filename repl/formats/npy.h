@@ -9,8 +9,6 @@
 #include "repl/formats/arrays.h"
 #include "repl/formats/folder.h"
 
-// Writes one array. E_IO when that fails.
-hs_status repl_npy_write(const char *path, const hlo_literal *array);
 // Tuples are several files: PREFIX.npy, or PREFIX.0.npy, PREFIX.1.npy, ... recursively.
 hs_status repl_npy_write_tree(const char *prefix, const hlo_literal *);
 // *out is the caller's reference. E_INPUT when an array has not the shape wanted.

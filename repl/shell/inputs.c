@@ -107,12 +107,15 @@ static hs_status parse_part(hlo_ctx *ctx, const hlo_shape *s, const char *text, 
   return st;
 }
 
-hs_status repl_parse_value(hlo_ctx *ctx, const hlo_shape *s, const char *text, hlo_literal **out) {
+// A literal as users type it: HLO's text with or without its shape in front, or one number for
+// every element. *out is the caller's reference.
+static hs_status parse_value(hlo_ctx *ctx, const hlo_shape *s, const char *text,
+                             hlo_literal **out) {
   *out = NULL;
   HS_TRY(skip_shape(ctx, s, &text));
   if (hlo_shape_is_array(s) && hlo_dtype_is_complex(s->dtype) && *text && !strchr("({", *text)) {
     char *complex = hs_format("(%s, 0)", text);  // a real number
-    hs_status st = repl_parse_value(ctx, s, complex, out);
+    hs_status st = parse_value(ctx, s, complex, out);
     hs_free(complex);
     return st;
   }
@@ -377,7 +380,7 @@ static hs_status one(gather *g, u32 k, const char *source) {
   }
   split_file(g, source, &file, &member, &o);
   if (exists(file) || arrays_is_file_name(file)) return one_from_file(g, k, source);
-  hs_status st = repl_parse_value(g->c->s->ctx, s, source, &l);
+  hs_status st = parse_value(g->c->s->ctx, s, source, &l);
   if (!hs_ok(st))
     return hs_chain(hs_fail(HS_E_INPUT, "%s: \"%.60s\" is neither a file nor a value for it",
                             g->entry->params[k]->name, source),

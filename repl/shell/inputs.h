@@ -33,9 +33,5 @@ hs_status repl_inputs_from(repl_cmd *, u32 n, const char *const *sources, const 
 // Saves the arguments to a .npz or .safetensors file by parameter name, or to a folder as arg0.npy,
 // arg1.npy, ...
 hs_status repl_inputs_save(repl_cmd *, const char *path);
-// A literal as users type it: HLO's text with or without its shape in front, or one number for
-// every element. *out is the caller's reference; Fails when the text does not fit the
-// shape.
-hs_status repl_parse_value(hlo_ctx *, const hlo_shape *, const char *text, hlo_literal **out);
 
 #endif

@@ -55,7 +55,6 @@ typedef struct shrink_candidate {
   shrink_case x;           // m NULL: the best one
   shrink_pipeline passes;  // program NULL: those of the search
 } shrink_candidate;
-void shrink_candidate_free(shrink_candidate *);
 
 // The search. The caller fills in the first part; `best` is the smallest case found so far, which
 // still has the fault, also after an error. `valid`: candidates that do not verify are dropped.

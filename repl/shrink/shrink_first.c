@@ -39,7 +39,7 @@ typedef struct trial {
   int verdict, said;    // pipe to read it from; file with what the child wrote to standard error
 } trial;
 
-void shrink_candidate_free(shrink_candidate *c) {
+static void candidate_free(shrink_candidate *c) {
   shrink_case_free(&c->x);
   shrink_pipeline_free(&c->passes);
 }
@@ -174,7 +174,7 @@ static void close_trial(trial *t) {
     (void)wait_child(t);
     forget_child(t);
   }
-  shrink_candidate_free(&t->c);
+  candidate_free(&t->c);
 }
 
 static void end_trials(trial *v, u32 n) {
@@ -290,7 +290,7 @@ static bool next_trial(shrink_search *s, shrink_sequence *q, trial *t) {
     if (!more || !q->next(s, q, &t->c)) return false;
     t->behind = q->at;
     if (prepare(s, &t->c)) return true;
-    shrink_candidate_free(&t->c);
+    candidate_free(&t->c);
   }
 }
 
@@ -345,6 +345,6 @@ static bool next_single(const shrink_search *s, shrink_sequence *q, shrink_candi
 hs_status shrink_try(shrink_search *s, shrink_candidate *take, bool *kept) {
   shrink_sequence one = {.next = next_single, .of = take};
   hs_status st = shrink_first(s, &one, kept);
-  if (!one.at.part) shrink_candidate_free(take);
+  if (!one.at.part) candidate_free(take);
   return st;
 }

@@ -16,7 +16,7 @@
 
 #include <ctype.h>
 
-enum { MAX_ARGS = 16, MAX_ATTRS = 16 };
+enum { MAX_ARGS = 16 };
 typedef struct call {
   hlo_ctx *ctx;
   hlo_module *m;

@@ -201,8 +201,7 @@ typedef struct gather {
   // the same slice in the result: result side big, dense side small
   box into;
   bool direct;  // the slice is contiguous in the result
-  i64 nindex;
-  u32 nmap;  // indices per slice position
+  u32 nmap;     // indices per slice position
   hlo_dtype it;
   i64 map_stride[HLO_MAX_RANK], map_limit[HLO_MAX_RANK];  // bytes per index step; clamp
   cpu_batch batch;  // operand and result in bytes, indices in elements

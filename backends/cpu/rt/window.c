@@ -22,12 +22,11 @@
 
 enum {
   MOST = CPU_MONOID_MOST,
-  SHORT = 256,          // the longest window that doubles
-  DIRECT = 4,           // the longest window of rows whose rows are combined one by one
-  TASK = 16384,         // elements worth a task
-  WIDEST = 4096,        // the most columns of a task
-  XLA_LONG = 32,        // where XLA begins to reassociate
-  SCRATCH = 256 << 10,  // bytes of a task's own memory, where it can choose
+  SHORT = 256,    // the longest window that doubles
+  DIRECT = 4,     // the longest window of rows whose rows are combined one by one
+  TASK = 16384,   // elements worth a task
+  WIDEST = 4096,  // the most columns of a task
+  XLA_LONG = 32,  // where XLA begins to reassociate
 };
 
 typedef struct pass {

@@ -36,7 +36,6 @@ typedef struct cuda_error {
 const cuda_error *cuda_error_of(cuda_result);
 // The result of a call as a status: "what: CUDA error 2 (OUT_OF_MEMORY)", with the advice as note.
 hs_status cuda_check(cuda_result, const char *what);
-#define CUDA_TRY(call, what) HS_TRY(cuda_check((call), (what)))
 // Whether every later call of the process will fail like this one.
 bool cuda_sticky(cuda_result);
 

@@ -278,7 +278,8 @@ static u32 left_of(const cuda_context *c, api_kind kind) {
   return n;
 }
 
-const char *api_leaks(const cuda_context *c, hs_buf *text) {
+// What is left of the device memory; NULL: nothing.
+static const char *leaks(const cuda_context *c, hs_buf *text) {
   static const char *const names[API_KINDS] = {[API_MODULE] = "modules",
                                                [API_STREAM] = "streams",
                                                [API_EVENT] = "events",
@@ -348,7 +349,7 @@ cuda_result emu_cuDevicePrimaryCtxRelease_v2(cuda_device device) {
   if (--c->retained) return CUDA_OK;
   if (api.broken == CUDA_OK) (void)api_drain_all();
   hs_buf text = {0};
-  const char *left = api_leaks(c, &text);
+  const char *left = leaks(c, &text);
   if (left && api.how.leaked && api.broken == CUDA_OK) api.how.leaked(left);
   hs_buf_free(&text);
   drop_context(c);

@@ -208,15 +208,13 @@ api_condition *api_condition_copy(const api_condition *);
 void api_conditions_begin(const api_ops *);  // a graph starts: defaults are assigned
 bool api_can_be_instantiated(const api_ops *, bool of_body);
 bool api_condition_set(void *, u64 condition, u32 value);
-void api_op_drop(api_op *);
 void api_ops_drop(api_ops *);
 api_op api_op_copy(const api_op *);
 cuda_result api_stream_of(cuda_stream *, cuda_stream **out);
 // A call that would wait for the device, or that capturing does not allow: breaks captures.
 cuda_result api_no_capture(void);
-bool api_on_device(const void *p, size_t n);                // within one allocation
-cuda_result api_release(cuda_ptr at);                       // frees device memory
-void api_free_memory(const cuda_context *);                 // all that is left of it
-const char *api_leaks(const cuda_context *, hs_buf *text);  // what is left; NULL: nothing
+bool api_on_device(const void *p, size_t n);  // within one allocation
+cuda_result api_release(cuda_ptr at);         // frees device memory
+void api_free_memory(const cuda_context *);   // all that is left of it
 
 #endif

@@ -10,7 +10,7 @@
 #define THREADS_WORTH 16384  // of a grid: from here on blocks run on several host threads
 
 // ---- work ---------------------------------------------------------------------------------------
-void api_op_drop(api_op *op) {
+static void op_drop(api_op *op) {
   hs_free(op->params);
   api_condition_free(op->condition);
   if (op->kind == OP_GRAPH && op->exec) op->exec->pending--;
@@ -158,7 +158,7 @@ static cuda_result run_next(cuda_stream *s) {
   api_op op = s->queue.v[s->done++];
   if (s->done == s->queue.n) s->queue.n = s->done = 0;
   cuda_result r = api_run(&op, op.correlation, false);
-  api_op_drop(&op);
+  op_drop(&op);
   return api.broken != CUDA_OK ? api.broken : r;
 }
 
@@ -217,7 +217,7 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
       (op.fn->o.context != s->o.context || s->o.context != api.context))
     r = CUDA_INVALID_CONTEXT;
   if (r != CUDA_OK) {
-    api_op_drop(&op);
+    op_drop(&op);
     return r;
   }
   if (s->capture) return api_captured(s, op);
@@ -225,7 +225,7 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
   if ((work || op.kind == OP_GRAPH) && api.observer.asked) api.observer.asked(op.correlation);
   if ((op.kind == OP_KERNEL || op.kind == OP_GRAPH) && api.how.launches &&
       ++api.launches > api.how.launches) {
-    api_op_drop(&op);
+    op_drop(&op);
     return api_fault(CUDA_ILLEGAL_ADDRESS, HS_GOOD);
   }
   if (api.how.late) {
@@ -234,7 +234,7 @@ cuda_result api_submit(cuda_stream *stream, api_op op) {
     return r;
   }
   r = api_run(&op, op.correlation, false);
-  api_op_drop(&op);
+  op_drop(&op);
   return r;
 }
 
@@ -412,7 +412,8 @@ static cuda_result launch(cuda_function *f, const emu_grid *g, cuda_stream *stre
   if (!api_is(f, API_FUNCTION)) return CUDA_INVALID_HANDLE;
   const emu_kernel *k = f->k;
   if (extra || (k->nparams && !params) || !can_be(f, g)) return CUDA_INVALID_VALUE;
-  if ((u64)k->static_bytes + g->dynamic_bytes > EMU_SHARED_MOST) return CUDA_LAUNCH_OUT_OF_RESOURCES;
+  if ((u64)k->static_bytes + g->dynamic_bytes > EMU_SHARED_MOST)
+    return CUDA_LAUNCH_OUT_OF_RESOURCES;
   u8 *values = hs_alloc(HS_MAX(param_bytes(k), 1));
   for (u32 p = 0; p < k->nparams; p++)
     memcpy(values + k->param_at[p], params[p], k->param_bytes[p]);

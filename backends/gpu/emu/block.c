@@ -335,7 +335,7 @@ static hs_status run_blocks(emu_runner *r, emu_job *j) {
   }
 }
 
-void emu_runner_run(emu_runner *r, emu_job *j) {
+static void run_job(emu_runner *r, emu_job *j) {
   // The device's arithmetic: rounds to nearest, and keeps denormals unless the kernel says other.
   fenv_t before;
   (void)fegetenv(&before);
@@ -375,7 +375,7 @@ static void *help(void *arg) {
   helper *h = arg;
   void *stack = worker_thread_begin();
   hs_interrupt_watch(h->job->interrupt);
-  emu_runner_run(h->runner, h->job);
+  run_job(h->runner, h->job);
   worker_thread_end(stack);
   return NULL;
 }
@@ -432,7 +432,7 @@ hs_status emu_launch(const emu_kernel *k, emu_device *device, const emu_grid *g,
     emu_device_give_back(device, helpers[n].runner);
     break;
   }
-  emu_runner_run(helpers[0].runner, &j);
+  run_job(helpers[0].runner, &j);
   // Of several faults that of the first block counts.
   hs_status s = HS_GOOD;
   u64 first = UINT64_MAX;

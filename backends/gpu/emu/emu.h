@@ -69,8 +69,7 @@ typedef struct emu_load_options {
 // emulator has no meaning for, which the message names; E_INTERNAL: LLVM's refusal.
 hs_status emu_module_load(const void *code, size_t n, const emu_load_options *opt,
                           emu_module **out);
-void emu_module_free(emu_module *);  // NULL is fine
-u32 emu_module_kernels(const emu_module *, const emu_kernel **out);
+void emu_module_free(emu_module *);                                         // NULL is fine
 const emu_kernel *emu_module_kernel(const emu_module *, const char *name);  // NULL: none
 // Memory of a global variable that is not shared memory; NULL: none of that name.
 void *emu_module_global(const emu_module *, const char *name, size_t *bytes);

@@ -206,11 +206,6 @@ void emu_module_free(emu_module *m) {
 }
 
 // ---- questions ----------------------------------------------------------------------------------
-u32 emu_module_kernels(const emu_module *m, const emu_kernel **out) {
-  *out = m->kernels;
-  return m->nkernels;
-}
-
 const emu_kernel *emu_module_kernel(const emu_module *m, const char *name) {
   for (u32 k = 0; k < m->nkernels; k++)
     if (strcmp(m->kernels[k].name, name) == 0) return &m->kernels[k];

@@ -86,13 +86,13 @@ const shared_var *rw_shared(const rewrite *r, LLVMValueRef global) {
   return NULL;
 }
 
-bool rw_names_shared(LLVMValueRef v) {
+static bool names_shared(LLVMValueRef v) {
   if (is_shared(v)) return true;
   if (!LLVMIsAConstantExpr(v) && !LLVMIsAConstantVector(v) && !LLVMIsAConstantStruct(v) &&
       !LLVMIsAConstantArray(v))
     return false;
   for (int k = 0; k < LLVMGetNumOperands(v); k++)
-    if (rw_names_shared(LLVMGetOperand(v, (unsigned)k))) return true;
+    if (names_shared(LLVMGetOperand(v, (unsigned)k))) return true;
   return false;
 }
 
@@ -114,7 +114,7 @@ static LLVMValueRef expression(rewrite *r, LLVMValueRef c) {
   if (n > HS_COUNT(op)) return NULL;
   for (unsigned k = 0; k < n; k++) {
     op[k] = LLVMGetOperand(c, k);
-    if (rw_names_shared(op[k])) op[k] = rw_constant(r, op[k]);
+    if (names_shared(op[k])) op[k] = rw_constant(r, op[k]);
     if (!op[k]) return NULL;
   }
   at_start(r);
@@ -287,7 +287,7 @@ static bool spread_waiting(rewrite *r) {
 static hs_status shared_operands(rewrite *r) {
   for (int k = 0; k < LLVMGetNumOperands(r->at); k++) {
     LLVMValueRef op = LLVMGetOperand(r->at, (unsigned)k);
-    if (!LLVMIsAConstant(op) || !rw_names_shared(op)) continue;
+    if (!LLVMIsAConstant(op) || !names_shared(op)) continue;
     LLVMValueRef v = rw_constant(r, op);
     if (!v)
       return hs_fail(HS_E_UNSUPPORTED,

@@ -48,7 +48,6 @@ LLVMValueRef rw_self(rewrite *);
 // The value of a constant that names shared memory, at the start of the function; NULL: one of a
 // kind that is not known.
 LLVMValueRef rw_constant(rewrite *, LLVMValueRef);
-bool rw_names_shared(LLVMValueRef constant);
 const shared_var *rw_shared(const rewrite *, LLVMValueRef global);  // NULL: no shared variable
 LLVMValueRef rw_field(rewrite *, LLVMTypeRef, LLVMValueRef base, size_t offset);
 // A call of a function of this process.

@@ -98,7 +98,7 @@ typedef struct emu_thread {
   u32 mask, b, c;
   u64 value, result;
   u32 *fragment;  // of an operation on matrices: what it brings, and takes
-  u32 barrier, barrier_pred;
+  u32 barrier;
   emu_fiber fiber;
 } emu_thread;
 
@@ -179,7 +179,6 @@ typedef struct emu_runner {
   u64 number;        // of the block that ran last
   struct emu_runner *next;
 } emu_runner;
-void emu_runner_run(emu_runner *, emu_job *);
 void emu_runner_free(emu_runner *);
 emu_runner *emu_device_runner(emu_device *);  // a free one, or a new one
 void emu_device_give_back(emu_device *, emu_runner *);
@@ -211,10 +210,6 @@ u32 emu_is_space(const emu_thread *, const u8 *p, u32 space);
 // ---- matrix.c -----------------------------------------------------------------------------------
 // The operation of a whole warp on matrices, from what its threads brought.
 void emu_matrix(emu_thread *lanes, emu_warp_op);
-
-// After a barrier of the block, of a warp: what lies before it is ordered.
-void emu_order_block(emu_block *);
-void emu_order_warp(emu_block *, u32 warp);
 
 // ---- rewriting ----------------------------------------------------------------------------------
 struct emu_module {

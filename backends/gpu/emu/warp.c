@@ -8,8 +8,9 @@
 #include "backends/gpu/emu/run.h"
 
 // ---- barriers -----------------------------------------------------------------------------------
-void emu_order_block(emu_block *b) { b->big++; }
-void emu_order_warp(emu_block *b, u32 warp) { b->small[warp]++; }
+// After a barrier of the block, of a warp: what lies before it is ordered.
+static void order_block(emu_block *b) { b->big++; }
+static void order_warp(emu_block *b, u32 warp) { b->small[warp]++; }
 
 // The barrier is complete: all that wait at it go on.
 static void release(emu_block *b, u32 id) {
@@ -21,7 +22,7 @@ static void release(emu_block *b, u32 id) {
     t->value = bar->popc;
     t->result = bar->expected;
   }
-  emu_order_block(b);
+  order_block(b);
   *bar = (emu_barrier){0};
 }
 
@@ -199,7 +200,7 @@ static void meet(emu_thread *t, const emu_site *site) {
     emu_wait(t, EMU_AT_WARP);
     return;
   }
-  if (t->op == EMU_WARP_SYNC) emu_order_warp(b, t->warp);
+  if (t->op == EMU_WARP_SYNC) order_warp(b, t->warp);
   else if (t->op > EMU_WARP_SYNC) emu_matrix(lanes, t->op);
   else exchange(lanes, t->mask, t->op);
   for (u32 k = 0; k < n; k++)

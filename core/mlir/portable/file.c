@@ -115,7 +115,8 @@ static void put_strings(const mlir_names *t, hs_buf *b) {
   }
 }
 
-void mp_file(mlir_portable *W, const hs_buf *ir, hs_buf *out) {
+// Appends the file around the operations.
+static void put_file(mlir_portable *W, const hs_buf *ir, hs_buf *out) {
   enum { STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, PROPERTIES = 8 };
   hs_buf s[PROPERTIES + 1] = {{0}};
   hs_buf_puts(out, "ML\xEFR");
@@ -161,7 +162,7 @@ static bool write_tree(mlir_reader *R, void *arg) {
   mlir_portable W = {.R = R, .version = w->version, .bytecode = bytecode_of(w->version)};
   hs_buf ir = {0};
   bool ok = mp_module(&W, &ir);
-  if (ok) mp_file(&W, &ir, w->out);
+  if (ok) put_file(&W, &ir, w->out);
   w->err = W.err;
   hs_buf_free(&ir);
   hs_vec_free(&W.chlo);

@@ -37,8 +37,6 @@ u32 mp_string(mlir_portable *, hs_str);
 // The number of an entry that is those bytes; the buffer is empty again.
 u32 mp_entry(mlir_portable *, mlir_names *, u32 dialect, hs_buf *);
 u32 mp_props(mlir_portable *, hs_buf *);
-// Appends the file around the operations.
-void mp_file(mlir_portable *, const hs_buf *ir, hs_buf *out);
 
 // ---- attr.c -------------------------------------------------------------------------------------
 // The entry of a type, of an attribute's value, as the text has them.
