@@ -57,6 +57,13 @@ hs_status cmd_arg_version(repl_cmd *, const char *text, repl_version **out);
 // "file:line" of an instruction in place of what is in the buffer; nothing when it has none.
 void cmd_put_place(const hlo_instr *, hs_buf *);
 
+// ---- value.c ------------------------------------------------------------------------------------
+// True when an argument of `print` asks for a value: "NAME[...]", "NAME{1}", or a name with
+// --stats, --hist, --heat.
+bool repl_asks_for_value(const repl_cmd *);
+// Prints that value, its part, figures or picture; evaluates it when the last run did not keep it.
+hs_status repl_print_value(repl_cmd *);
+
 // ---- report.c -----------------------------------------------------------------------------------
 // Writes the bundle of the current module to a folder or archive that does not exist yet (--force:
 // or is a bundle). With a fault of passes when it is about one (NULL: none). *verdict says what it

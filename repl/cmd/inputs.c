@@ -1,6 +1,6 @@
 // inputs.c — inputs: shows, makes, loads and saves the arguments of the current module.
 #include "repl/cmd/cmd.h"
-#include "repl/shell/exec.h"
+#include "repl/shell/value.h"
 
 static hs_status read_options(repl_cmd *c, inputs_options *o) {
   const char *type = repl_flag(c, "--dtype"), *partition = repl_flag(c, "--partition"),

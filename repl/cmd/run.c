@@ -5,6 +5,7 @@
 #include "repl/debug/cut.h"
 #include "repl/formats/npy.h"
 #include "repl/shell/plugin.h"
+#include "repl/shell/value.h"
 
 hs_status cmd_backends(repl_cmd *c) {
   repl_json *list = repl_json_array(c->doc, "backends");

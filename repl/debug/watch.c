@@ -8,6 +8,7 @@
 // never reported: the instruction within has been seen before.
 #include "backends/ffi.h"
 #include "repl/debug/watch.h"
+#include "repl/shell/value.h"
 
 #include <fnmatch.h>
 #include <math.h>

@@ -27,18 +27,6 @@ const char *repl_falls_back_to(const backend *);
 // How the session wants modules compiled: threads, deadline in seconds, plug-in and its flags. The
 // strings are borrowed from the session.
 backend_options repl_backend_options(const repl_session *);
-// One element: a floating-point number with this many digits, an integer with all of its own, a
-// complex number as 1+2i. In JSON a complex number is an array of both parts, and what is not
-// finite null.
-void repl_print_element(hs_buf *, const hlo_literal *, i64 at, int digits);
-void repl_json_element(repl_json *parent, const char *key, const hlo_literal *, i64 at);
-// A value as text and as JSON. Text: "f32[2,3] {...}" with at most `limit` elements, and a summary
-// (min, max, mean, NaN count) when cut; "f32[<=2,3](1,3) {...}" with the sizes in use of an array
-// with dynamic dimensions, and the elements within.
-void repl_say_literal(repl_out *, hlo_ctx *, const char *name, const hlo_literal *, i64 limit);
-void repl_json_literal(repl_json *parent, hlo_ctx *, const char *key, const hlo_literal *,
-                       i64 limit);
-
 // E_LIMIT when running the module needs more than `set memory_limit`, or without one more than the
 // system has to give, with the figures. extra: bytes on top (captures); below 0, what of it is held
 // already.

@@ -1,4 +1,4 @@
-// value.c — parts and pictures of arrays. See value.h.
+// value.c — values as text and JSON; parts and pictures of arrays. See value.h.
 #include "repl/shell/value.h"
 
 #include <ctype.h>
@@ -178,4 +178,151 @@ void repl_draw_heat(hs_buf *b, const hlo_literal *m, const hlo_stats *s, u32 col
   if (h < nr || w < nc)
     hs_buf_printf(b, "  each cell is the mean of up to %lld x %lld elements\n",
                   (long long)((nr + h - 1) / h), (long long)((nc + w - 1) / w));
+}
+
+// ---- text and JSON -------------------------------------------------------------------------------
+// The parts of a complex element.
+static void parts_of(const hlo_literal *l, i64 at, double part[2]) {
+  hlo_dtype t = l->shape->dtype, real = hlo_dtype_real_part(t);
+  const char *p = (const char *)l->data + (size_t)at * hlo_dtype_storage(t);
+  part[0] = hlo_elem_to_f64(real, p);
+  part[1] = hlo_elem_to_f64(real, p + hlo_dtype_storage(real));
+}
+
+void repl_print_element(hs_buf *b, const hlo_literal *l, i64 at, int digits) {
+  hlo_dtype t = l->shape->dtype;
+  if (hlo_dtype_is_complex(t)) {
+    double part[2];
+    parts_of(l, at, part);
+    hs_buf_printf(b, "%.*g%+.*gi", digits, part[0], digits, part[1]);
+  } else if (t == HLO_U64) {
+    hs_buf_printf(b, "%llu", (unsigned long long)hlo_literal_i64(l, at));
+  } else if (t == HLO_PRED || hlo_dtype_is_integer(t)) {
+    hs_buf_i64(b, hlo_literal_i64(l, at));
+  } else {
+    hs_buf_printf(b, "%.*g", digits, hlo_literal_f64(l, at));
+  }
+}
+
+void repl_json_element(repl_json *parent, const char *key, const hlo_literal *l, i64 at) {
+  hlo_dtype t = l->shape->dtype;
+  if (hlo_dtype_is_complex(t)) {
+    double part[2];
+    parts_of(l, at, part);
+    repl_json *pair = repl_json_array(parent, key);
+    for (u32 k = 0; k < 2; k++) repl_json_num(pair, NULL, part[k]);
+  } else if (t == HLO_U64) {
+    repl_json_u64(parent, key, (u64)hlo_literal_i64(l, at));
+  } else if (t == HLO_PRED || hlo_dtype_is_integer(t)) {
+    repl_json_int(parent, key, hlo_literal_i64(l, at));
+  } else {
+    repl_json_num(parent, key, hlo_literal_f64(l, at));
+  }
+}
+
+static void say_summary(repl_out *o, const hlo_literal *v) {
+  double lo = 0, hi = 0, sum = 0;
+  i64 nans = 0, infs = 0, n = v->shape->elements, least = 0, most = 0;
+  for (i64 k = 0; k < n && !hs_stops(k); k++) {
+    double x = hlo_literal_f64(v, k);
+    if (isnan(x)) {
+      nans++;
+      continue;
+    }
+    if (isinf(x)) infs++;
+    if (nans == k || x < lo) lo = x, least = k;
+    if (nans == k || x > hi) hi = x, most = k;
+    sum += x;
+  }
+  if (hs_interrupted()) return;
+  repl_say(o, "  %lld elements", (long long)n);
+  if (n > nans) {
+    hs_buf b = {0};
+    hs_buf_puts(&b, ", min ");
+    repl_print_element(&b, v, least, 6);
+    hs_buf_puts(&b, ", max ");
+    repl_print_element(&b, v, most, 6);
+    repl_say(o, "%s, mean %g", hs_buf_cstr(&b), sum / (double)(n - nans));
+    hs_buf_free(&b);
+  }
+  if (nans) repl_say(o, ", %lld NaN", (long long)nans);
+  if (infs) repl_say(o, ", %lld infinite", (long long)infs);
+  repl_say(o, "\n");
+}
+
+// What of an array has a value. Without memory for it the array as it is.
+static hlo_literal *in_use(hlo_ctx *ctx, const hlo_literal *v) {
+  hlo_literal *used = NULL;
+  hs_status_drop(hlo_literal_in_use(ctx, v, &used));
+  return used ? used : hlo_literal_ref(v);
+}
+
+static void say_array(repl_out *o, hlo_ctx *ctx, const char *name, const hlo_literal *v,
+                      i64 limit) {
+  hlo_literal *used = in_use(ctx, v);
+  hs_buf b = {0};
+  hlo_shape_print(&b, v->shape, false);
+  for (u32 d = 0; v->dynamic_sizes && d < used->shape->rank; d++)
+    hs_buf_printf(&b, "%s%lld%s", d ? "," : "(", (long long)used->shape->dims[d],
+                  d + 1 == used->shape->rank ? ")" : "");
+  repl_say(o, "%s = %s ", name, hs_buf_cstr(&b));
+  b.n = 0;
+  if (used->shape->elements <= limit) {
+    hlo_print_literal(&b, used);
+    repl_say(o, "%s\n", hs_buf_cstr(&b));
+  } else {
+    for (i64 k = 0; k < limit; k++) {
+      repl_print_element(&b, used, k, 6);
+      hs_buf_puts(&b, ", ");
+    }
+    repl_say(o, "{%s...}\n", hs_buf_cstr(&b));
+    if (!hlo_dtype_is_complex(v->shape->dtype)) say_summary(o, used);
+  }
+  hs_buf_free(&b);
+  hlo_literal_unref(used);
+}
+
+void repl_say_literal(repl_out *o, hlo_ctx *ctx, const char *name, const hlo_literal *v,
+                      i64 limit) {
+  if (hlo_shape_is_tuple(v->shape)) {
+    for (u32 k = 0; k < v->nchildren; k++) {
+      char *child = hs_format("%s{%u}", name, k);
+      repl_say_literal(o, ctx, child, v->children[k], limit);
+      hs_free(child);
+    }
+    if (!v->nchildren) repl_say(o, "%s = ()\n", name);
+  } else if (hlo_shape_is_array(v->shape)) {
+    say_array(o, ctx, name, v, limit);
+  } else {
+    hs_buf b = {0};
+    hlo_shape_print(&b, v->shape, false);
+    repl_say(o, "%s = %s \n", name, hs_buf_cstr(&b));
+    hs_buf_free(&b);
+  }
+}
+
+void repl_json_literal(repl_json *parent, hlo_ctx *ctx, const char *key, const hlo_literal *v,
+                       i64 limit) {
+  if (!parent) return;
+  repl_json *j = repl_json_object(parent, key);
+  hs_buf b = {0};
+  hlo_shape_print(&b, v->shape, false);
+  repl_json_str(j, "shape", hs_buf_cstr(&b));
+  hs_buf_free(&b);
+  if (hlo_shape_is_tuple(v->shape)) {
+    repl_json *list = repl_json_array(j, "elements");
+    for (u32 k = 0; k < v->nchildren; k++)
+      repl_json_literal(list, ctx, NULL, v->children[k], limit);
+    return;
+  }
+  if (!hlo_shape_is_array(v->shape)) return;
+  hlo_literal *used = in_use(ctx, v);
+  repl_json *sizes = v->dynamic_sizes ? repl_json_array(j, "sizes") : NULL;
+  for (u32 d = 0; sizes && d < used->shape->rank; d++)
+    repl_json_int(sizes, NULL, used->shape->dims[d]);
+  repl_json *list = repl_json_array(j, "values");
+  i64 n = HS_MIN(used->shape->elements, limit);
+  for (i64 k = 0; k < n; k++) repl_json_element(list, NULL, used, k);
+  if (n < used->shape->elements) repl_json_bool(j, "cut", true);
+  hlo_literal_unref(used);
 }

@@ -1,16 +1,22 @@
-// value.h — looking at the values of a run: parts of arrays, figures, histograms, pictures made
-// of characters.
+// value.h — looking at the values of a run: as text and JSON, parts of arrays, figures, histograms,
+// pictures made of characters.
 #ifndef REPL_VALUE_H
 #define REPL_VALUE_H
 
 #include "core/types/stats.h"
 #include "repl/shell/command.h"
 
-// True when an argument of `print` asks for a value: "NAME[...]", "NAME{1}", or a name with
-// --stats, --hist, --heat.
-bool repl_asks_for_value(const repl_cmd *);
-// Prints that value, its part, figures or picture; evaluates it when the last run did not keep it.
-hs_status repl_print_value(repl_cmd *);
+// One element: a floating-point number with this many digits, an integer with all of its own, a
+// complex number as 1+2i. In JSON a complex number is an array of both parts, and what is not
+// finite null.
+void repl_print_element(hs_buf *, const hlo_literal *, i64 at, int digits);
+void repl_json_element(repl_json *parent, const char *key, const hlo_literal *, i64 at);
+// A value as text and as JSON. Text: "f32[2,3] {...}" with at most `limit` elements, and a summary
+// (min, max, mean, NaN count) when cut; "f32[<=2,3](1,3) {...}" with the sizes in use of an array
+// with dynamic dimensions, and the elements within.
+void repl_say_literal(repl_out *, hlo_ctx *, const char *name, const hlo_literal *, i64 limit);
+void repl_json_literal(repl_json *parent, hlo_ctx *, const char *key, const hlo_literal *,
+                       i64 limit);
 
 // The part of an array that a Python index picks: "0:4, :, -1, ..., ::2". Integers drop their
 // dimension. E_USAGE says what is wrong with the text. *out is a new array, the caller's
