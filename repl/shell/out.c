@@ -99,26 +99,27 @@ static void write_stderr(hs_buf *b, hs_visible_form form) {
   fwrite(b->p, 1, b->n, stderr);
 }
 
-void repl_note(repl_out *o, const char *fmt, ...) {
-  if (o->quiet) return;
-  repl_flush(o);
+static void complain(const char *fmt, va_list ap) {
   hs_buf b = {0};
-  va_list ap;
-  va_start(ap, fmt);
   hs_buf_vprintf(&b, fmt, ap);
-  va_end(ap);
   write_stderr(&b, HS_LINES);
   hs_buf_free(&b);
 }
 
-void repl_complain(const char *fmt, ...) {
-  hs_buf b = {0};
+void repl_note(repl_out *o, const char *fmt, ...) {
+  if (o->quiet) return;
+  repl_flush(o);
   va_list ap;
   va_start(ap, fmt);
-  hs_buf_vprintf(&b, fmt, ap);
+  complain(fmt, ap);
   va_end(ap);
-  write_stderr(&b, HS_LINES);
-  hs_buf_free(&b);
+}
+
+void repl_complain(const char *fmt, ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  complain(fmt, ap);
+  va_end(ap);
 }
 
 void repl_print_status(repl_out *o, hs_status s) {

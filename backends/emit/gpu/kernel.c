@@ -9,53 +9,39 @@
 #include <stdio.h>
 
 // ---- the forms ----------------------------------------------------------------------------------
-// Opens the level of this thread's items: number `first`, then every `stride`-th below n.
-static hs_status open_items(cg *c, LLVMValueRef first, i64 stride, i64 n, bool *loop) {
-  *loop = stride < n;
-  if (*loop)
-    return cg_open_loop(c, NEST_NONE, first, cg_ixc(c, n + stride - 1), stride, true, 0, NULL);
-  return cg_open_if(c, LLVMBuildICmp(c->b, LLVMIntSLT, first, cg_ixc(c, n), ""));
+// The stores of this thread's items: number `first`, then every `stride`-th below n. Loops in `rows`
+// have their values already.
+static hs_status items(cg *c, const nest_stage *st, const gpu_stage *s, u64 rows,
+                       LLVMValueRef first, i64 stride, i64 n) {
+  bool loop = stride < n;
+  HS_TRY(loop ? cg_open_loop(c, NEST_NONE, first, cg_ixc(c, n + stride - 1), stride, true, 0, NULL)
+              : cg_open_if(c, LLVMBuildICmp(c->b, LLVMIntSLT, first, cg_ixc(c, n), "")));
+  gpu_set_loops(c, loop ? c->loops[c->open].phi : first, st->nloops, st->loops, rows, s->lanes);
+  if (s->lanes > 1) c->lane = 1ull << c->n->vars.v[st->loops[st->nloops - 1]].loop;
+  c->W = s->lanes;
+  HS_TRY(cg_emit_stores(c));
+  c->lane = 0;
+  c->W = 1;
+  if (loop) (void)cg_close_loop(c, NULL);
+  else cg_close_if(c);
+  gpu_unset_loops(c, st->nloops, st->loops, rows);
+  return HS_GOOD;
 }
 
 static hs_status points(cg *c, const nest_stage *st, const gpu_stage *s) {
   gpu_code *g = gpu_of(c);
   i64 block = g->phase->block;
-  bool loop;
   LLVMValueRef no =
       LLVMBuildNSWAdd(c->b, LLVMBuildNSWMul(c->b, g->block, cg_ixc(c, block), ""), g->thread, "");
-  HS_TRY(open_items(c, no, (i64)s->grid * block, s->items, &loop));
-  gpu_set_loops(c, loop ? c->loops[c->open].phi : no, st->nloops, st->loops, 0, s->lanes);
-  if (s->lanes > 1) c->lane = 1ull << c->n->vars.v[st->loops[st->nloops - 1]].loop;
-  c->W = s->lanes;
-  HS_TRY(cg_emit_stores(c));
-  c->lane = 0;
-  c->W = 1;
-  if (loop) (void)cg_close_loop(c, NULL);
-  else cg_close_if(c);
-  gpu_unset_loops(c, st->nloops, st->loops, 0);
-  return HS_GOOD;
+  return items(c, st, s, 0, no, (i64)s->grid * block, s->items);
 }
 
 // The points of a row, by the threads of its team.
 static hs_status row_points(cg *c, const nest_stage *st, const gpu_stage *s) {
-  gpu_code *g = gpu_of(c);
   i64 n = 1;
-  bool loop;
   for (u32 k = 0; k < st->nloops; k++)
     if (!(s->rows & 1ull << c->n->vars.v[st->loops[k]].loop)) n *= cg_extent(c, st->loops[k]);
-  n /= s->lanes;
-  HS_TRY(open_items(c, g->lane, s->team, n, &loop));
-  gpu_set_loops(c, loop ? c->loops[c->open].phi : g->lane, st->nloops, st->loops, s->rows,
-                s->lanes);
-  if (s->lanes > 1) c->lane = 1ull << c->n->vars.v[st->loops[st->nloops - 1]].loop;
-  c->W = s->lanes;
-  HS_TRY(cg_emit_stores(c));
-  c->lane = 0;
-  c->W = 1;
-  if (loop) (void)cg_close_loop(c, NULL);
-  else cg_close_if(c);
-  gpu_unset_loops(c, st->nloops, st->loops, s->rows);
-  return HS_GOOD;
+  return items(c, st, s, s->rows, gpu_of(c)->lane, s->team, n / s->lanes);
 }
 
 // Emits the reductions that the stores need at the rows' level, before code that only some threads
