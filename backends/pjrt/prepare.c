@@ -295,14 +295,7 @@ static void list_groups(hlo_instr *i, const hlo_replica_groups *g) {
 static void type_calls(hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
-      if (i->opcode != HLO_CUSTOM_CALL ||
-          hlo_attr_int(i, HLO_ATTR_API_VERSION, 0) == HLO_API_VERSION_TYPED_FFI ||
-          hlo_attr_ptr(i, HLO_ATTR_BACKEND_CONFIG))
-        continue;
-      hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
-      if (id == HLO_CUSTOM_LAPACK_POTRF || id == HLO_CUSTOM_LAPACK_TRSM ||
-          id == HLO_CUSTOM_LAPACK_GETRF || id == HLO_CUSTOM_LAPACK_FFI ||
-          id == HLO_CUSTOM_BLAS_TRSM || id == HLO_CUSTOM_THREEFRY_CPU)
+      if (hlo_custom_is_of_jaxlib(i) && !hlo_attr_ptr(i, HLO_ATTR_BACKEND_CONFIG))
         hlo_set_attr_int(i, HLO_ATTR_API_VERSION, HLO_API_VERSION_TYPED_FFI);
     }
 }

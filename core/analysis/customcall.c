@@ -12,7 +12,7 @@ typedef struct row {
   u32 flags;
 } row;
 
-enum { MARKER = 1, DEVICES = 2, BODY = 4 };  // the flags of customcalls.def
+enum { MARKER = 1, DEVICES = 2, BODY = 4, JAX = 8 };  // the flags of customcalls.def
 
 // ---- shapes -------------------------------------------------------------------------------------
 static const hlo_shape *result_array(const hlo_instr *i) {
@@ -233,22 +233,24 @@ bool hlo_custom_shape_fits(hlo_custom_id id, const hlo_instr *i) {
   return id != HLO_CUSTOM_UNKNOWN && rows[id].shape(i);
 }
 
-bool hlo_custom_is_marker(const hlo_instr *i) {
-  if (i->opcode != HLO_CUSTOM_CALL) return false;
-  hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
-  return id != HLO_CUSTOM_UNKNOWN && (rows[id].flags & MARKER) && rows[id].shape(i);
+static const row *row_of(const hlo_instr *i) {
+  if (i->opcode != HLO_CUSTOM_CALL) return &rows[HLO_CUSTOM_UNKNOWN];
+  return &rows[hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET))];
 }
 
-bool hlo_custom_is_of_devices(const hlo_instr *i) {
-  return i->opcode == HLO_CUSTOM_CALL &&
-         (rows[hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET))].flags & DEVICES);
+bool hlo_custom_is_marker(const hlo_instr *i) {
+  const row *r = row_of(i);
+  return (r->flags & MARKER) && r->shape(i);
 }
+
+bool hlo_custom_is_of_devices(const hlo_instr *i) { return row_of(i)->flags & DEVICES; }
 
 bool hlo_custom_is_body(const hlo_instr *i) {
-  if (i->opcode != HLO_CUSTOM_CALL) return false;
-  hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));
-  return (rows[id].flags & BODY) && rows[id].shape(i);
+  const row *r = row_of(i);
+  return (r->flags & BODY) && r->shape(i);
 }
+
+bool hlo_custom_is_of_jaxlib(const hlo_instr *i) { return row_of(i)->flags & JAX; }
 
 bool hlo_custom_cost(const hlo_instr *i, hlo_cost *out) {
   hlo_custom_id id = hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET));

@@ -24,6 +24,8 @@ bool hlo_custom_is_marker(const hlo_instr *i);
 bool hlo_custom_is_of_devices(const hlo_instr *i);
 // Whether `i` is a custom call that means a call of the one computation that it names.
 bool hlo_custom_is_body(const hlo_instr *i);
+// Whether `i` is a custom call that jaxlib, not XLA, has the CPU's handler of.
+bool hlo_custom_is_of_jaxlib(const hlo_instr *i);
 // False when nothing is known about the call.
 bool hlo_custom_cost(const hlo_instr *, hlo_cost *out);
 
