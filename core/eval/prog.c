@@ -367,17 +367,8 @@ hlo_opcode ev_reducer(const hlo_computation *c) {
     return HLO_OP_INVALID;
   bool straight = a == c->params[0] && b == c->params[1],
        swapped = a == c->params[1] && b == c->params[0];
-  if (!straight && !swapped) return HLO_OP_INVALID;
-  switch (r->opcode) {
-  case HLO_ADD:
-  case HLO_MULTIPLY:
-  case HLO_MAXIMUM:
-  case HLO_MINIMUM:
-  case HLO_AND:
-  case HLO_OR:
-  case HLO_XOR: return r->opcode;
-  default: return HLO_OP_INVALID;
-  }
+  bool known = (straight || swapped) && hlo_op_has(r->opcode, HLO_F_MONOID);
+  return known ? r->opcode : HLO_OP_INVALID;
 }
 
 bool ev_same_expression(const hlo_instr *a, const hlo_instr *b, const hlo_instr *pa,

@@ -67,6 +67,7 @@ i64 hlo_enum_find(hlo_attr_kind kind, hs_str text, bool ignore_case) {
 enum {
   E = HLO_F_ELEMENTWISE,
   C = HLO_F_COMMUTATIVE,
+  M = HLO_F_MONOID,
   S = HLO_F_SIDE_EFFECT,
   P = HLO_F_MOVEMENT,
   N = HLO_F_NEVER_REMOVED,

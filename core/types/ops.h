@@ -31,6 +31,7 @@ enum {
   HLO_F_SEND_RECEIVE = 1 << 10,  // send, recv and their done halves
   HLO_F_FREE = 1 << 11,          // no work at run time
   HLO_F_FORWARDS = 1 << 12,      // the result is operand 0, unchanged
+  HLO_F_MONOID = 1 << 13,        // associative but for rounding, with an identity
 };
 
 typedef enum hlo_cost_class {

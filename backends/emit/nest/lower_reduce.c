@@ -8,18 +8,9 @@
 
 // ADD, MULTIPLY, ... when the computation is just that operation on its two parameters.
 static hlo_opcode monoid_of(const hlo_computation *c) {
-  if (c->nparams != 2 || !hlo_commutes_on(c->root, c->params[0], c->params[1]))
-    return HLO_OP_INVALID;
-  switch (c->root->opcode) {
-  case HLO_ADD:
-  case HLO_MULTIPLY:
-  case HLO_MAXIMUM:
-  case HLO_MINIMUM:
-  case HLO_AND:
-  case HLO_OR:
-  case HLO_XOR: return c->root->opcode;
-  default: return HLO_OP_INVALID;
-  }
+  bool known = c->nparams == 2 && hlo_op_has(c->root->opcode, HLO_F_MONOID) &&
+               hlo_commutes_on(c->root, c->params[0], c->params[1]);
+  return known ? c->root->opcode : HLO_OP_INVALID;
 }
 
 bool lower_any_order(const hlo_instr *i) {

@@ -52,6 +52,7 @@ static void op_flags(void **state) {
     HOLDS(o->arity >= HLO_VARIADIC - 3 && o->arity <= 8, o->text);
     if (f & HLO_F_ELEMENTWISE) HOLDS(o->arity >= 1 && o->arity <= 3, o->text);
     if (f & HLO_F_COMMUTATIVE) HOLDS(o->arity == 2 && (f & HLO_F_ELEMENTWISE), o->text);
+    if (f & HLO_F_MONOID) HOLDS(f & HLO_F_COMMUTATIVE, o->text);
     if (f & HLO_F_MOVEMENT) HOLDS(o->arity != 0 && !(f & HLO_F_ELEMENTWISE), o->text);
     if (f & HLO_F_CONTROL) HOLDS(f & HLO_F_CALLS, o->text);
     if (f & HLO_F_ASYNC_WRAPPER) HOLDS(f & HLO_F_ASYNC, o->text);
