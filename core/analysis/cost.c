@@ -538,6 +538,25 @@ bool hlo_moves_nothing(const hlo_instr *i) {
   return i->opcode == HLO_CUSTOM_CALL && hlo_custom_is_marker(i);
 }
 
+bool hlo_is_filter_gradient(const hlo_instr *i) {
+  enum { LEAST_WINDOW = 16 };
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  const hlo_dim_labels *d = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
+  const hlo_shape *o = hlo_shape_leaf(i->shape, 0);
+  if (!w || !d || !o || w->n != d->nspatial || o->rank != w->n + 2) return false;
+  if (hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1) > 1) return false;
+  bool apart = true;  // windows side by side cut an image into patches
+  double window = 1, positions = 1;
+  for (u32 k = 0; k < w->n; k++) {
+    const hlo_window_dim *x = &w->v[k];
+    if (x->lhs_dilate > 1 || x->reversal) return false;
+    apart &= HS_MAX(x->stride, (i64)1) >= x->size;
+    window *= (double)x->size;
+    positions *= (double)o->dims[d->out_spatial[k]];
+  }
+  return !apart && window > positions && window >= LEAST_WINDOW;
+}
+
 // Whether instructions of the computations that `i` calls are launched on their own.
 static bool runs_callee(const hlo_instr *i) { return hlo_op_has(i->opcode, HLO_F_CONTROL); }
 

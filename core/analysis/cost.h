@@ -25,6 +25,9 @@ typedef struct hlo_cost_table {
 // Whether running an instruction is no kernel: parameters, constants, tuples and bitcasts, markers,
 // a reshape of arrays that lie row by row, a transpose that is only its result's layout.
 bool hlo_moves_nothing(const hlo_instr *);
+// Whether a convolution is the gradient of a filter: its "window" is the image of the result's
+// gradients, the result is the filter, and the window's dilation is the forward stride.
+bool hlo_is_filter_gradient(const hlo_instr *convolution);
 // Cost of one instruction alone (a fusion: its operands and results move once, its body's flops add
 // up).
 hlo_cost hlo_cost_instr(const hlo_instr *);

@@ -1,23 +1,12 @@
 // convolution.c: the form of a convolution, and what the cpu backend's library makes of it.
 //
 // HLO has one operation for three that libraries tell apart: forward, the gradient of the image and
-// the gradient of the filter (backends/cpu/rt/conv.c says which is which). In all of them the
-// filter, which is the result of the last one, has an order of its own, so that each run copies it,
-// but where it is the same in every run.
+// the gradient of the filter (hlo_is_filter_gradient). In all of them the filter, which is the
+// result of the last one, has an order of its own, so that each run copies it, but where it is the
+// same in every run.
 #include <math.h>
 
 #include "profiler/model/work.h"
-
-// Whether the "window" is the image of the result's gradients and the result is the filter.
-static bool is_filter_gradient(const hlo_window *w, const prof_product *p, double positions) {
-  enum { LEAST_WINDOW = 16 };
-  bool apart = true;  // windows side by side cut an image into patches
-  for (u32 k = 0; w && k < w->n; k++) {
-    if (w->v[k].lhs_dilate > 1 || w->v[k].reversal) return false;
-    apart &= w->v[k].stride >= w->v[k].size;
-  }
-  return !apart && !p->grouped && p->taps > positions && p->taps >= LEAST_WINDOW;
-}
 
 static bool is_constant(const hlo_instr *i) {
   while (hlo_op_has(i->opcode, HLO_F_FREE) && i->noperands == 1) i = hlo_operand(i, 0);
@@ -54,7 +43,7 @@ prof_product prof_conv_form(const hlo_instr *i, double flops) {
   p.n = HS_MAX((double)o->dims[d->out_feature] / p.batch, 1);
   p.m = HS_MAX((double)o->elements / HS_MAX((double)o->dims[d->out_feature], 1), 1);
   p.k = HS_MAX(flops / HS_MAX(2 * p.batch * p.m * p.n, 1), 1);
-  p.gradient = is_filter_gradient(w, &p, p.m / HS_MAX((double)o->dims[d->out_batch], 1));
+  p.gradient = !p.grouped && hlo_is_filter_gradient(i);
   double filter = (double)(p.gradient ? o : r)->elements;
   if (p.gradient || !is_constant(hlo_operand(i, 1))) p.filter = filter;
   double work = (double)o->elements * (double)r->elements / HS_MAX(p.n * p.batch, 1);

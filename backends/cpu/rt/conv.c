@@ -2,9 +2,7 @@
 // says which one it is:
 //
 //   base (lhs) dilation                        -> backward data of a strided convolution
-//   window larger than the output              -> backward weights: the "window" is the image of
-//                                                 output gradients, the output is the filter;
-//                                                 window dilation is the forward stride
+//   window larger than the output              -> backward weights (hlo_is_filter_gradient)
 //   everything else                            -> forward
 //
 // Dimension numbers become strides: no operand is transposed for them. oneDNN works in f32;
@@ -17,6 +15,7 @@
 #include "backends/cpu/rt/conv.h"
 
 #include "backends/cpu/rt/cx.h"
+#include "core/analysis/cost.h"
 
 static bool is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && t != HLO_F64; }
 
@@ -319,20 +318,14 @@ static hs_status run_conv(void *state, void *const *bufs, void *scratch) {
   return c->dnnl ? cpu_conv_dnnl_run(c, bufs, scratch) : run_wide(c, bufs, scratch);
 }
 
-static conv_mode pick_mode(const conv *c) {
-  i64 window = 1, out = 1;
-  // windows side by side cut an image into patches; that of a filter's gradient is large too
-  bool dilated = false, strided = false, reversed = false, apart = true;
+static conv_mode pick_mode(const conv *c, const hlo_instr *i) {
+  bool dilated = false, strided = false;
   for (u32 k = 0; k < c->ns; k++) {
-    window *= c->k[k];
-    out *= c->out[k];
     dilated |= c->ld[k] > 1;
     strided |= c->stride[k] > 1;
-    reversed |= c->rev[k];
-    apart &= c->stride[k] >= c->k[k];
   }
   if (dilated) return !strided && c->BG == 1 ? CONV_BACK_DATA : CONV_PLAIN;
-  if (window > out && window >= 16 && !reversed && !apart && c->G == 1) return CONV_BACK_WEIGHTS;
+  if (hlo_is_filter_gradient(i)) return CONV_BACK_WEIGHTS;
   return c->BG == 1 ? CONV_FORWARD : CONV_PLAIN;
 }
 
@@ -342,7 +335,7 @@ hs_status cpu_convolution_prepare(const hlo_instr *i, cpu_rt *out) {
                                       "convolution (oneDNN backward weights)"};
   conv *c = hs_calloc(1, sizeof *c);
   describe(c, i);
-  c->mode = pick_mode(c);
+  c->mode = pick_mode(c, i);
   c->fixed_rhs = (out->fixed & 2) && c->nr;
   wide w = wide_type(c);
   *out = (cpu_rt){.kind = "convolution", .state = c, .run = run_conv, .release = free_conv};
