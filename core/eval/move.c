@@ -49,44 +49,64 @@ static void pour(const hlo_literal *a, const i64 *fn, hlo_literal *r, const i64 
   } while (ev_next(a->shape->rank, fn, fi) && ev_next(r->shape->rank, tn, ti));
 }
 
-// Sizes in use after a reshape: dimensions are grouped where the products of both sides are equal;
-// in a group the one dynamic dimension of the result takes what the static ones leave. A dynamic
-// dimension of size 1 goes to one of the result, if there is one between the same others.
+// Dimensions of both sides of a reshape, paired in groups whose products are equal: i and j are the
+// next ones, pi and pj the products of those of the group so far.
+typedef struct pairing {
+  const hlo_shape *from, *to;
+  u32 i, j;
+  i64 pi, pj;
+} pairing;
+
+static bool is_dynamic(const hlo_shape *s, u32 d) { return s->dynamic && s->dynamic[d]; }
+
+// Which next dimensions join the group: of the side with the smaller product, or of equal products
+// the smaller dimension. A dynamic one of size 1 waits for one of the other side.
+static void next_of(const pairing *g, bool *take_i, bool *take_j) {
+  const hlo_shape *from = g->from, *to = g->to;
+  bool more_i = g->i < from->rank, more_j = g->j < to->rank, both = more_i && more_j,
+       even = both && g->pi == g->pj;
+  *take_i = more_i && (!both || g->pi < g->pj || (even && from->dims[g->i] <= to->dims[g->j]));
+  *take_j = more_j && (!both || g->pj < g->pi || (even && to->dims[g->j] <= from->dims[g->i]));
+  if (!even || from->dims[g->i] != 1 || to->dims[g->j] != 1) return;
+  bool cut_i = is_dynamic(from, g->i), cut_j = is_dynamic(to, g->j);
+  *take_i &= cut_j || !cut_i;
+  *take_j &= cut_i || !cut_j;
+}
+
+// Whether the group goes on: its products differ, a side that has dimensions left gave none, or
+// what is left of a side, and the other has nothing for, is of size 1.
+static bool is_open(const pairing *g, u32 first_i, u32 first_j) {
+  bool more_i = g->i < g->from->rank, more_j = g->j < g->to->rank;
+  return g->pi != g->pj || (more_i && g->i == first_i) || (more_j && g->j == first_j) ||
+         (more_i && !more_j && g->from->dims[g->i] == 1) ||
+         (more_j && !more_i && g->to->dims[g->j] == 1);
+}
+
+// Sizes in use before and after a reshape: in a group of dimensions the last dynamic one of the
+// result takes what the others, which are whole, leave. False: which is which cannot be told.
 static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn) {
   const hlo_shape *from = a->shape;
-  u32 i = 0, j = 0;
+  pairing g = {.from = from, .to = to};
   for (u32 d = 0; d < from->rank; d++)
     fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : from->dims[d];
-  while (i < from->rank || j < to->rank) {
-    const u32 first_i = i, first_j = j;
-    i64 pi = 1, pj = 1, used = 1, fixed = 1;
-    i64 free_dim = -1;
+  while (g.i < from->rank || g.j < to->rank) {
+    const u32 first_i = g.i, first_j = g.j;
+    i64 used = 1, fixed = 1, rest = -1;
+    g.pi = g.pj = 1;
     do {
-      bool more_i = i < from->rank, more_j = j < to->rank, even = more_i && more_j && pi == pj,
-           ones = even && from->dims[i] == 1 && to->dims[j] == 1,
-           cut_i = more_i && from->dynamic && from->dynamic[i],
-           cut_j = more_j && to->dynamic && to->dynamic[j];
-      bool take_i = more_i && (!more_j || pi < pj || (even && from->dims[i] <= to->dims[j])),
-           take_j = more_j && (!more_i || pj < pi || (even && to->dims[j] <= from->dims[i]));
-      if (ones && cut_i && !cut_j) take_i = false;
-      if (ones && cut_j && !cut_i) take_j = false;
+      bool take_i, take_j;
+      next_of(&g, &take_i, &take_j);
       if (!take_i && !take_j) return false;
-      if (take_i) pi *= from->dims[i], used *= fn[i++];
+      if (take_i) g.pi *= from->dims[g.i], used *= fn[g.i++];
       if (!take_j) continue;
-      pj *= to->dims[j];
-      if (cut_j) {
-        // an earlier one of the group stays whole
-        if (free_dim >= 0) tn[free_dim] = to->dims[free_dim], fixed *= tn[free_dim];
-        free_dim = j;
-      } else {
-        tn[j] = to->dims[j];
-        fixed *= tn[j];
-      }
-      j++;
-    } while (pi != pj || (i == first_i && i < from->rank) || (j == first_j && j < to->rank) ||
-             (i < from->rank && from->dims[i] == 1 && j == to->rank) ||
-             (j < to->rank && to->dims[j] == 1 && i == from->rank));
-    if (free_dim >= 0) tn[free_dim] = fixed ? HS_MIN(used / fixed, to->dims[free_dim]) : 0;
+      g.pj *= tn[g.j] = to->dims[g.j];
+      bool cut = is_dynamic(to, g.j);
+      if (!cut) fixed *= tn[g.j];
+      else if (rest >= 0) fixed *= tn[rest];
+      if (cut) rest = g.j;
+      g.j++;
+    } while (is_open(&g, first_i, first_j));
+    if (rest >= 0) tn[rest] = fixed ? HS_MIN(used / fixed, to->dims[rest]) : 0;
   }
   return true;
 }
