@@ -33,14 +33,16 @@ hits=$(find core passes profiler viz backends repl plugin api -name '*.[ch]' -o 
   }')
 [ -z "$hits" ] || fail "include against the arrows:
 $hits"
+for room in $rooms; do
+  grep -qE "^\| [^|]*\b${room##*/}\b" docs/ARCHITECTURE.md || fail "the room $room is not in docs/ARCHITECTURE.md's table"
+done
 # only PATTERN FILES-REGEX: a library header is included in the named files only
 only() {
   hits=$(grep -rlE "#include [<\"]($1)" core passes backends profiler viz repl plugin api 2>/dev/null | grep -vE "$2")
   [ -z "$hits" ] || fail "$1 is included in $hits"
 }
 only 'llvm-c/' '^backends/(emit|cpu|gpu)/'
-only 'cuda' '^(backends/gpu|profiler)/'
-only 'cupti' '^profiler/'
+only 'cu(da|pti|dnn|blas|fft|solver)|nccl|nvml' '^$'
 only 'dnnl' '^backends/cpu/'
 only 'lapacke' '^core/eval/lapack'
 only 'graphviz/|gvc' '^viz/render'

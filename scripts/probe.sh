@@ -1,6 +1,6 @@
 #!/bin/sh
 # Finds the optional libraries. Writes make variables to $1 and a table to config.txt beside it; prints the table once.
-# usage: probe.sh OUT.mk     environment: CC, EDITLINE (readline or libedit), CUDA_HOME
+# usage: probe.sh OUT.mk     environment: CC, EDITLINE (readline or libedit)
 out=$1
 dir=$(dirname "$out")
 txt=$dir/config.txt
@@ -72,14 +72,6 @@ else have OPENMP 0; row OpenMP missing "one thread only"; fi
 if printf '#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <cmocka.h>\nint main(void){return 0;}\n' >"$tmp/t.c" && $CC -o "$tmp/t" "$tmp/t.c" -lcmocka 2>/dev/null; then
   echo "LIBS_CMOCKA := -lcmocka" >>"$out.new"; echo "HAVE_CMOCKA := 1" >>"$out.new"; row cmocka found "unit tests"
 else echo "HAVE_CMOCKA := 0" >>"$out.new"; row cmocka missing "unit tests are skipped; fix: apt-get install libcmocka-dev"; fi
-cuda=
-for d in "$CUDA_HOME" /usr/local/cuda $(ls -d /usr/lib/python3*/site-packages/nvidia/cuda_runtime /usr/local/lib/python3*/site-packages/nvidia/cuda_runtime 2>/dev/null); do
-  [ -n "$d" ] && [ -f "$d/include/cuda.h" ] && { cuda=$d; break; }
-done
-if [ -n "$cuda" ]; then have CUDA 1; flags="$flags -isystem $cuda/include"; row CUDA "$cuda" "headers for the gpu backend (loaded at run time)"
-  cupti=; for d in "$cuda/extras/CUPTI/include" "$cuda/include"; do [ -f "$d/cupti.h" ] && { cupti=$d; break; }; done
-  if [ -n "$cupti" ]; then have CUPTI 1; flags="$flags -isystem $cupti"; row CUPTI "$cupti" "GPU activity records"; else have CUPTI 0; row CUPTI missing "no GPU activity records"; fi
-else have CUDA 0; have CUPTI 0; row CUDA "not found" "gpu backend off (optional); set CUDA_HOME"; fi
 dot=$(command -v dot) && row dot "$dot" "draws graphs" || row dot missing "no pictures; fix: apt-get install graphviz"
 
 { echo "CONFIG_CFLAGS := $flags"; echo "LIBS := $libs $( [ "$have_OPENMP" = 1 ] && echo -fopenmp) -lm -ldl"; } >>"$out.new"
