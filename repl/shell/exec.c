@@ -112,6 +112,14 @@ backend_options repl_backend_options(const repl_session *s) {
                            .flags = s->flags.v};
 }
 
+// Whether both ask for the same program; plug-in, flags and target are counted by plugin_epoch.
+static bool same_options(const backend_options *a, const backend_options *b) {
+  return a->threads == b->threads && a->per_instruction == b->per_instruction &&
+         a->backend_only == b->backend_only && a->malloc == b->malloc &&
+         a->no_contract == b->no_contract && a->keep_denormals == b->keep_denormals &&
+         a->libraries == b->libraries && a->perf_map == b->perf_map;
+}
+
 // Compiles into `x`, unless it holds the same program already.
 static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bool insist,
                           repl_exe *x) {
@@ -123,12 +131,8 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
   // programs stay with the driver that they were compiled for
   if (*c->s->set.gpu_driver)
     key = hs_hash_bytes(c->s->set.gpu_driver, strlen(c->s->set.gpu_driver), key);
-  if (x->exe && x->be == be && x->version == c->mod->at->number &&
-      x->per_instruction == o->per_instruction && x->threads == c->s->set.threads &&
-      x->fill_key == key && x->backend_only == o->backend_only &&
-      x->plugin_epoch == c->s->plugin_epoch && x->malloc == o->malloc &&
-      x->no_contract == o->no_contract && x->keep_denormals == o->keep_denormals &&
-      x->libraries == o->libraries)
+  if (x->exe && x->be == be && x->version == c->mod->at->number && x->fill_key == key &&
+      x->plugin_epoch == c->s->plugin_epoch && same_options(&x->options, o))
     return HS_GOOD;
   hlo_module *m;
   HS_TRY(repl_runnable(c, NULL, insist, &m));
@@ -143,15 +147,9 @@ static hs_status compiled(repl_cmd *c, const backend *be, backend_options *o, bo
                   .exe = exe,
                   .m = m,
                   .version = c->mod->at->number,
-                  .per_instruction = o->per_instruction,
-                  .backend_only = o->backend_only,
-                  .threads = o->threads,
+                  .options = *o,
                   .fill_key = key,
-                  .plugin_epoch = c->s->plugin_epoch,
-                  .malloc = o->malloc,
-                  .no_contract = o->no_contract,
-                  .keep_denormals = o->keep_denormals,
-                  .libraries = o->libraries};
+                  .plugin_epoch = c->s->plugin_epoch};
   return HS_GOOD;
 }
 

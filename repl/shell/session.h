@@ -51,12 +51,9 @@ typedef struct repl_exe {
   backend_exe *exe;
   hlo_module *m;
   u32 version;
-  bool per_instruction, backend_only, no_contract, keep_denormals;
-  backend_libraries libraries;
-  u32 threads;
-  u64 fill_key;      // how elided constants were filled
-  u64 plugin_epoch;  // plug-in and flags as they were
-  backend_malloc malloc;
+  backend_options options;  // but what they point to, which may be gone
+  u64 fill_key;             // how elided constants were filled
+  u64 plugin_epoch;         // plug-in and flags as they were
 } repl_exe;
 
 // What the last `speedup` of a module found; times in ms.

@@ -16,6 +16,7 @@
 #include "repl/debug/diff.h"
 #include "repl/shell/expr.h"
 #include "repl/shell/line.h"
+#include "tests/unit/skip.h"
 
 static bool fails_with(hs_status s, hs_code code) {
   bool yes = !hs_ok(s) && s.err->code == code;
@@ -376,6 +377,20 @@ static void examples_run(void **state) {
   hs_free(rm);
 }
 
+// A program that is there already is compiled anew where its kernels are to have names for perf.
+static void names_kernels_for_perf(void **state) {
+  (void)state;
+  if (!HAVE_LLVM) SKIP_TEST("no LLVM");
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
+  assert_int_equal(quietly(s, "backend cpu; example mlp; run"), 0);
+  char *map = hs_format("/tmp/perf-%ld.map", (long)worker_pid(backend_context_worker(s->backends)));
+  unlink(map);
+  assert_int_equal(quietly(s, "set perf_map on; run"), 0);
+  assert_int_equal(unlink(map), 0);
+  hs_free(map);
+  repl_session_free(s);
+}
+
 // Nothing typed may crash, and whatever it was, the module is as valid as before.
 static void survives_nonsense(void **state) {
   (void)state;
@@ -553,7 +568,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(versions_come_back), cmocka_unit_test(table_is_sound),
       cmocka_unit_test(manual_is_current),  cmocka_unit_test(completes),
       cmocka_unit_test(survives_nonsense),  cmocka_unit_test(bisect_finds_the_planted_rewrite),
-      cmocka_unit_test(examples_run),
+      cmocka_unit_test(examples_run),       cmocka_unit_test(names_kernels_for_perf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
