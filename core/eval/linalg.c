@@ -399,6 +399,7 @@ static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, u32 n, doubl
                           hlo_literal **out) {
   hlo_literal *r[3] = {0};
   hs_status st = HS_GOOD;
+  HS_TRY(hs_poll());  // the loops may have stopped
   if (hlo_shape_is_tuple(i->shape) && i->shape->nelems < n)
     return ev_unsupported(i, "with these results");
   for (u32 k = 0; k < n && hs_ok(st); k++) {
@@ -432,14 +433,14 @@ hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   double *mean = hs_try_calloc((size_t)b.features + 1, sizeof *mean),
          *var = hs_try_calloc((size_t)b.features + 1, sizeof *var);
   if (!mean || !var) return norm_no_memory(&b, mean, var);
-  for (i64 k = 0; k < b.n; k++) mean[feature_of(&b, k)] += b.in[0][k];
+  for (i64 k = 0; k < b.n && !hs_stops(k); k++) mean[feature_of(&b, k)] += b.in[0][k];
   for (i64 f = 0; f < b.features; f++) mean[f] /= (double)b.per;
-  for (i64 k = 0; k < b.n; k++) {
+  for (i64 k = 0; k < b.n && !hs_stops(k); k++) {
     double d = b.in[0][k] - mean[feature_of(&b, k)];
     var[feature_of(&b, k)] += d * d;
   }
   for (i64 f = 0; f < b.features; f++) var[f] /= (double)b.per;
-  for (i64 k = 0; k < b.n; k++) {
+  for (i64 k = 0; k < b.n && !hs_stops(k); k++) {
     i64 f = feature_of(&b, k);
     b.in[0][k] = (b.in[0][k] - mean[f]) / sqrt(var[f] + b.eps) * b.in[1][f] + b.in[2][f];
   }
@@ -456,7 +457,7 @@ hs_status ev_norm_inference(ev *e, const hlo_instr *i, u32 n, hlo_literal *const
                             double eps, hlo_literal **out) {
   norm b;
   HS_TRY(norm_init(i, n, ops, feature, eps, &b));
-  for (i64 k = 0; k < b.n; k++) {
+  for (i64 k = 0; k < b.n && !hs_stops(k); k++) {
     i64 f = feature_of(&b, k);
     b.in[0][k] = (b.in[0][k] - b.in[3][f]) / sqrt(b.in[4][f] + b.eps) * b.in[1][f] + b.in[2][f];
   }
@@ -476,12 +477,12 @@ hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   const double *x = b.in[0], *mean = b.in[2], *g = b.in[4];
   double *var = b.in[3];
   for (i64 f = 0; f < b.features && inverse; f++) var[f] = 1 / (var[f] * var[f]) - b.eps;
-  for (i64 k = 0; k < b.n; k++) {
+  for (i64 k = 0; k < b.n && !hs_stops(k); k++) {
     i64 f = feature_of(&b, k);
     offset[f] += g[k];
     scale[f] += g[k] * (x[k] - mean[f]);  // divided at the end: each term could be infinite
   }
-  for (i64 k = 0; k < b.n; k++) {
+  for (i64 k = 0; k < b.n && !hs_stops(k); k++) {
     i64 f = feature_of(&b, k);
     double inv = 1 / sqrt(var[f] + b.eps), m = (double)b.per;
     double slope = (x[k] - mean[f]) * scale[f] / (var[f] + b.eps);

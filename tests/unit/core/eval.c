@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 
-#include "core/eval/eval.h"
+#include "core/eval/ops.h"
 #include "core/text/text.h"
 
 #define ADD "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }\n"
@@ -519,6 +519,41 @@ static void refused_calls_drop_their_arguments(void **state) {
   hs_buf_free(&b);
 }
 
+// Work that takes long ends at once where somebody raised a stop.
+static void batch_norms_hear_a_stop(void **state) {
+  (void)state;
+  static const char text[] =
+      "HloModule m\nENTRY e { x = f32[4,2] parameter(0) s = f32[2] parameter(1)\n"
+      "t = (f32[4,2], f32[2], f32[2]) batch-norm-training(x,s,s), epsilon=0.1, feature_index=1\n"
+      "i = f32[4,2] batch-norm-inference(x,s,s,s,s), epsilon=0.1, feature_index=1\n"
+      "ROOT g = (f32[4,2], f32[2], f32[2]) batch-norm-grad(x,s,s,s,x), epsilon=0.1, "
+      "feature_index=1 }";
+  hlo_ctx *ctx = hlo_ctx_new();
+  hlo_module *m = NULL;
+  assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
+  ev e = {.ctx = ctx, .account = ev_account_new(1 << 20)};
+  hs_interrupt flag = HS_STOP_INTERRUPT;
+  hs_interrupt_watch(&flag);
+  hlo_for_each_instr(i, m->entry) {
+    if (i->opcode == HLO_PARAMETER) continue;
+    ev_fn fn = i->opcode == HLO_BATCH_NORM_TRAINING    ? hlo_eval_batch_norm_train
+               : i->opcode == HLO_BATCH_NORM_INFERENCE ? hlo_eval_batch_norm_inf
+                                                       : hlo_eval_batch_norm_grad;
+    hlo_literal *ops[5] = {0}, *out = NULL;
+    for (u32 k = 0; k < i->noperands; k++)
+      assert_true(hs_ok(hlo_literal_new(hlo_operand(i, k)->shape, &ops[k])));
+    hs_status st = fn(&e, i, ops, &out);
+    assert_false(hs_ok(st));
+    assert_int_equal(st.err->code, HS_E_INTERRUPTED);
+    hs_status_drop(st);
+    for (u32 k = 0; k < i->noperands; k++) hlo_literal_unref(ops[k]);
+  }
+  hs_interrupt_watch(NULL);
+  ev_account_close(e.account);
+  hlo_module_free(m);
+  hlo_ctx_free(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_case),
@@ -527,6 +562,7 @@ int main(void) {
       cmocka_unit_test(any_list_order),
       cmocka_unit_test(refused_calls_drop_their_arguments),
       cmocka_unit_test(inputs_follow_the_formula),
+      cmocka_unit_test(batch_norms_hear_a_stop),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
