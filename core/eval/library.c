@@ -1,11 +1,10 @@
-// library.c — custom calls of optimized modules into cuBLAS, cuDNN, CUB and oneDNN.
+// library.c — custom calls of optimized modules into cuBLAS, cuDNN and oneDNN.
 //
 // A call is its product, convolution or norm, computed in f64, and then what is fused to it:
 // scales, bias, activation, further operands, in the order that XLA's definitions of the calls give
 // (xla/service/gpu/backend_configs.proto, xla/service/cpu/onednn_config.proto). Literals are
 // logical, so layouts do not matter; scratch space in results stays zero.
 #include <math.h>
-#include <stdlib.h>
 #include "core/ir/config.h"
 #include "core/eval/library.h"
 
@@ -341,27 +340,86 @@ hs_status ev_custom_conv_forward(ev *e, const hlo_instr *i, hlo_literal **ops, h
 // The two gradients of a convolution, by its definition: each product of the forward pass, added
 // where the wanted factor came from. x: input, k: kernel, y: output; two of them are given as
 // doubles, the third is summed.
+typedef struct gradient {
+  const hlo_dim_labels *l;
+  const hlo_window *w;
+  const hlo_shape *x, *k, *y;
+  i64 groups, xs[HLO_MAX_RANK], ks[HLO_MAX_RANK], ys[HLO_MAX_RANK];  // strides
+  bool of_input;
+} gradient;
+
+// Offsets of a position of the output, a tap of the kernel, and the input's element below it.
+// False: there is none.
+static bool offsets(const gradient *g, const i64 *pos, const i64 *tap, i64 *ox, i64 *ok, i64 *oy) {
+  bool inside = true;
+  *ox = *ok = *oy = 0;
+  for (u32 d = 0; d < g->w->n; d++) {
+    const hlo_window_dim *v = &g->w->v[d];
+    i64 base = HS_MAX(v->lhs_dilate, 1), size = g->k->dims[g->l->rhs_spatial[d]],
+        at = pos[d] * v->stride + tap[d] * HS_MAX(v->rhs_dilate, 1) - v->pad_low;
+    inside &= at >= 0 && at % base == 0 && at / base < g->x->dims[g->l->lhs_spatial[d]];
+    *ox += at / base * g->xs[g->l->lhs_spatial[d]];
+    *oy += pos[d] * g->ys[g->l->out_spatial[d]];
+    *ok += (v->reversal ? size - 1 - tap[d] : tap[d]) * g->ks[g->l->rhs_spatial[d]];
+  }
+  return inside;
+}
+
+// The products of one position and tap, of all images and features.
+static void add_products(const gradient *g, i64 ox, i64 ok, i64 oy, const double *a,
+                         const double *b, double *sum) {
+  const hlo_dim_labels *l = g->l;
+  i64 ki = g->k->dims[l->rhs_input_feature], ko = g->k->dims[l->rhs_output_feature],
+      batch = g->x->dims[l->lhs_batch], per = ko / g->groups;
+  for (i64 q = 0; q < batch; q++)
+    for (i64 o = 0; o < ko; o++)
+      for (i64 c = 0; c < ki; c++) {
+        i64 px = ox + q * g->xs[l->lhs_batch] + (o / per * ki + c) * g->xs[l->lhs_feature],
+            py = oy + q * g->ys[l->out_batch] + o * g->ys[l->out_feature],
+            pk = ok + c * g->ks[l->rhs_input_feature] + o * g->ks[l->rhs_output_feature];
+        if (g->of_input) sum[px] += a[py] * b[pk];
+        else sum[pk] += a[px] * b[py];
+      }
+}
+
+static hs_status add_all(const gradient *g, const double *a, const double *b, double *sum) {
+  i64 pos[HLO_MAX_RANK] = {0}, pd[HLO_MAX_RANK], kd[HLO_MAX_RANK], ox, ok, oy;
+  if (!g->y->elements || !g->k->elements) return HS_GOOD;
+  for (u32 d = 0; d < g->w->n; d++) {
+    pd[d] = g->y->dims[g->l->out_spatial[d]];
+    kd[d] = g->k->dims[g->l->rhs_spatial[d]];
+  }
+  do {
+    i64 tap[HLO_MAX_RANK] = {0};
+    do
+      if (offsets(g, pos, tap, &ox, &ok, &oy)) add_products(g, ox, ok, oy, a, b, sum);
+    while (ev_next(g->w->n, kd, tap));
+    HS_TRY(hs_poll());
+  } while (ev_next(g->w->n, pd, pos));
+  return HS_GOOD;
+}
+
 static hs_status conv_gradient(ev *e, const hlo_instr *i, hlo_literal **ops, bool of_input,
                                hlo_literal **out) {
-  const hlo_dim_labels *l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
-  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   const hlo_shape *to = result_of(i), *x = of_input ? to : ops[0]->shape,
                   *k = of_input ? ops[1]->shape : to, *y = of_input ? ops[0]->shape : ops[1]->shape;
-  i64 groups = HS_MAX(hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1), 1), xs[HLO_MAX_RANK],
-      ks[HLO_MAX_RANK], ys[HLO_MAX_RANK], pd[HLO_MAX_RANK], kd[HLO_MAX_RANK];
-  u32 n = l->nspatial;
-  if (!w || w->n != n || n > 8 || hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1) > 1)
+  gradient g = {.l = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS),
+                .w = hlo_attr_ptr(i, HLO_ATTR_WINDOW),
+                .x = x,
+                .k = k,
+                .y = y,
+                .groups = HS_MAX(hlo_attr_int(i, HLO_ATTR_FEATURE_GROUP_COUNT, 1), 1),
+                .of_input = of_input};
+  if (!g.w || g.w->n != g.l->nspatial || g.w->n > 8 ||
+      hlo_attr_int(i, HLO_ATTR_BATCH_GROUP_COUNT, 1) > 1)
     return ev_unsupported(i, "with this window");
-  i64 ki = k->dims[l->rhs_input_feature], ko = k->dims[l->rhs_output_feature],
-      batch = x->dims[l->lhs_batch], per = ko / groups;
-  if (ko % groups || x->dims[l->lhs_feature] != ki * groups || y->dims[l->out_feature] != ko ||
-      y->dims[l->out_batch] != batch)
+  i64 ko = k->dims[g.l->rhs_output_feature];
+  if (ko % g.groups || x->dims[g.l->lhs_feature] != k->dims[g.l->rhs_input_feature] * g.groups ||
+      y->dims[g.l->out_feature] != ko || y->dims[g.l->out_batch] != x->dims[g.l->lhs_batch])
     return ev_unsupported(i, "with these operands");
-  hlo_row_major_strides(x->rank, x->dims, xs);
-  hlo_row_major_strides(k->rank, k->dims, ks);
-  hlo_row_major_strides(y->rank, y->dims, ys);
-  for (u32 d = 0; d < n; d++)
-    pd[d] = y->dims[l->out_spatial[d]], kd[d] = k->dims[l->rhs_spatial[d]];
+  hlo_row_major_strides(x->rank, x->dims, g.xs);
+  hlo_row_major_strides(k->rank, k->dims, g.ks);
+  hlo_row_major_strides(y->rank, y->dims, g.ys);
   hlo_literal *r = NULL;
   double *sum = hs_try_calloc((size_t)HS_MAX(to->elements, 1), sizeof *sum),
          *a = hs_try_alloc((size_t)HS_MAX(ops[0]->shape->elements, 1) * sizeof *a),
@@ -372,35 +430,8 @@ static hs_status conv_gradient(ev *e, const hlo_instr *i, hlo_literal **ops, boo
   if (hs_ok(st)) {
     ev_convert(ops[0]->shape->dtype, ops[0]->data, HLO_F64, a, ops[0]->shape->elements);
     ev_convert(ops[1]->shape->dtype, ops[1]->data, HLO_F64, b, ops[1]->shape->elements);
+    st = add_all(&g, a, b, sum);
   }
-  i64 pos[HLO_MAX_RANK] = {0};
-  if (hs_ok(st) && y->elements && k->elements) do {
-      i64 tap[HLO_MAX_RANK] = {0};
-      do {
-        i64 ox = 0, oy = 0, ok = 0;
-        bool inside = true;
-        for (u32 d = 0; d < n; d++) {
-          const hlo_window_dim *v = &w->v[d];
-          i64 base = HS_MAX(v->lhs_dilate, 1),
-              at = pos[d] * v->stride + tap[d] * HS_MAX(v->rhs_dilate, 1) - v->pad_low;
-          inside &= at >= 0 && at % base == 0 && at / base < x->dims[l->lhs_spatial[d]];
-          ox += at / base * xs[l->lhs_spatial[d]];
-          oy += pos[d] * ys[l->out_spatial[d]];
-          ok += (v->reversal ? kd[d] - 1 - tap[d] : tap[d]) * ks[l->rhs_spatial[d]];
-        }
-        if (!inside) continue;
-        for (i64 q = 0; q < batch; q++)
-          for (i64 o = 0; o < ko; o++)
-            for (i64 c = 0; c < ki; c++) {
-              i64 px = ox + q * xs[l->lhs_batch] + (o / per * ki + c) * xs[l->lhs_feature],
-                  py = oy + q * ys[l->out_batch] + o * ys[l->out_feature],
-                  pk = ok + c * ks[l->rhs_input_feature] + o * ks[l->rhs_output_feature];
-              if (of_input) sum[px] += a[py] * b[pk];
-              else sum[pk] += a[px] * b[py];
-            }
-      } while (ev_next(n, kd, tap));
-      st = hs_poll();
-    } while (hs_ok(st) && ev_next(n, pd, pos));
   double scale = hlo_config_number(i, NULL, "conv_result_scale", 1);
   for (i64 q = 0; q < to->elements && scale != 1 && sum; q++) sum[q] *= scale;
   if (hs_ok(st)) st = store(e, to, sum, &r);
@@ -438,62 +469,6 @@ hs_status ev_custom_norm_inference(ev *e, const hlo_instr *i, hlo_literal **ops,
 }
 hs_status ev_custom_norm_backward(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   return norm_call(e, i, ops, 5, out);
-}
-
-// ---- CUB: rows sorted by the bits of their keys, zeros of both signs alike, equal keys in order -
-typedef struct sort_key {
-  u64 key;
-  i64 at;
-} sort_key;
-static int by_key(const void *a, const void *b) {
-  const sort_key *x = a, *y = b;
-  return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
-}
-static u64 radix_key(hlo_dtype t, const void *p) {
-  size_t w = hlo_dtype_storage(t);
-  u64 bits = 0, top = (u64)1 << (8 * w - 1);
-  memcpy(&bits, p, w);
-  if (hlo_dtype_is_float(t))
-    return bits == top ? top : bits & top ? ~bits & (top | (top - 1)) : bits | top;
-  return hlo_dtype_is_signed(t) ? bits ^ top : bits;
-}
-
-hs_status ev_custom_cub_sort(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  u32 n = i->noperands;
-  const hlo_shape *s = n ? ops[0]->shape : NULL;
-  if (n < 1 || n > 2 || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < n || s->rank < 1 ||
-      hlo_dtype_storage(s->dtype) > 8 || hlo_dtype_bits(s->dtype) < 8)
-    return ev_unsupported(i, "with these operands");
-  for (u32 k = 0; k < n; k++)
-    if (ops[k]->shape->elements != s->elements ||
-        i->shape->elems[k]->logical != ops[k]->shape->logical)
-      return ev_unsupported(i, "with these operands");
-  bool descending = hlo_config_number(i, NULL, "descending", 0) != 0;
-  i64 row = s->dims[s->rank - 1], rows = row ? s->elements / row : 0;
-  hlo_literal *r[2] = {NULL, NULL};
-  hs_status st = HS_GOOD;
-  sort_key *keys = hs_try_alloc((size_t)HS_MAX(row, 1) * sizeof *keys);
-  if (!keys) st = hs_fail(HS_E_NO_MEMORY, "no memory to sort a row");
-  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_new(e, ops[k]->shape, &r[k]);
-  for (i64 q = 0; q < rows && hs_ok(st); q++) {
-    size_t w = hlo_dtype_storage(s->dtype);
-    for (i64 j = 0; j < row; j++) {
-      u64 key = radix_key(s->dtype, (const char *)ops[0]->data + (size_t)(q * row + j) * w);
-      keys[j] = (sort_key){descending ? ~key : key, j};
-    }
-    qsort(keys, (size_t)row, sizeof *keys, by_key);
-    for (u32 k = 0; k < n; k++) {
-      size_t wk = hlo_dtype_storage(ops[k]->shape->dtype);
-      for (i64 j = 0; j < row; j++)
-        memcpy((char *)r[k]->data + (size_t)(q * row + j) * wk,
-               (const char *)ops[k]->data + (size_t)(q * row + keys[j].at) * wk, wk);
-    }
-    st = hs_poll();
-  }
-  hs_free(keys);
-  if (hs_ok(st)) return ev_pack_results(i, n, r, out);
-  for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
-  return st;
 }
 
 // ---- oneDNN -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// sort.c — sort and topk.
+// sort.c — sort, topk and the call of CUB's sort.
 //
 // A comparator of the form less(h(a), h(b)) or greater(h(a), h(b)), with the same h on either side,
 // is not called at all: h runs once over the whole operand as a block program, its values become
@@ -6,7 +6,10 @@
 // comparator is called from a merge sort, which stays in bounds and ends even when the comparator
 // is no order. A sort that is not marked stable leaves equal elements where the introsort of
 // libstdc++ would (Musser, 1997), since that is what XLA:CPU runs and what later positions show.
-#include "core/eval/ops.h"
+#include <stdlib.h>
+
+#include "core/eval/library.h"
+#include "core/ir/config.h"
 
 typedef struct item {
   u64 key;
@@ -466,4 +469,60 @@ hs_status hlo_eval_topk(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
   }
   *out = hlo_literal_tuple(to, 2, r);
   return HS_GOOD;
+}
+
+// ---- CUB: rows sorted by the bits of their keys, zeros of both signs alike, equal keys in order -
+typedef struct sort_key {
+  u64 key;
+  i64 at;
+} sort_key;
+static int by_key(const void *a, const void *b) {
+  const sort_key *x = a, *y = b;
+  return x->key != y->key ? (x->key < y->key ? -1 : 1) : x->at < y->at ? -1 : x->at > y->at;
+}
+static u64 radix_key(hlo_dtype t, const void *p) {
+  size_t w = hlo_dtype_storage(t);
+  u64 bits = 0, top = (u64)1 << (8 * w - 1);
+  memcpy(&bits, p, w);
+  if (hlo_dtype_is_float(t))
+    return bits == top ? top : bits & top ? ~bits & (top | (top - 1)) : bits | top;
+  return hlo_dtype_is_signed(t) ? bits ^ top : bits;
+}
+
+hs_status ev_custom_cub_sort(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  u32 n = i->noperands;
+  const hlo_shape *s = n ? ops[0]->shape : NULL;
+  if (n < 1 || n > 2 || !hlo_shape_is_tuple(i->shape) || i->shape->nelems < n || s->rank < 1 ||
+      hlo_dtype_storage(s->dtype) > 8 || hlo_dtype_bits(s->dtype) < 8)
+    return ev_unsupported(i, "with these operands");
+  for (u32 k = 0; k < n; k++)
+    if (ops[k]->shape->elements != s->elements ||
+        i->shape->elems[k]->logical != ops[k]->shape->logical)
+      return ev_unsupported(i, "with these operands");
+  bool descending = hlo_config_number(i, NULL, "descending", 0) != 0;
+  i64 row = s->dims[s->rank - 1], rows = row ? s->elements / row : 0;
+  hlo_literal *r[2] = {NULL, NULL};
+  hs_status st = HS_GOOD;
+  sort_key *keys = hs_try_alloc((size_t)HS_MAX(row, 1) * sizeof *keys);
+  if (!keys) st = hs_fail(HS_E_NO_MEMORY, "no memory to sort a row");
+  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_new(e, ops[k]->shape, &r[k]);
+  for (i64 q = 0; q < rows && hs_ok(st); q++) {
+    size_t w = hlo_dtype_storage(s->dtype);
+    for (i64 j = 0; j < row; j++) {
+      u64 key = radix_key(s->dtype, (const char *)ops[0]->data + (size_t)(q * row + j) * w);
+      keys[j] = (sort_key){descending ? ~key : key, j};
+    }
+    qsort(keys, (size_t)row, sizeof *keys, by_key);
+    for (u32 k = 0; k < n; k++) {
+      size_t wk = hlo_dtype_storage(ops[k]->shape->dtype);
+      for (i64 j = 0; j < row; j++)
+        memcpy((char *)r[k]->data + (size_t)(q * row + j) * wk,
+               (const char *)ops[k]->data + (size_t)(q * row + keys[j].at) * wk, wk);
+    }
+    st = hs_poll();
+  }
+  hs_free(keys);
+  if (hs_ok(st)) return ev_pack_results(i, n, r, out);
+  for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
+  return st;
 }
