@@ -185,7 +185,8 @@ static hs_status new_condition(gpu_program *g, u64 *out) {
   cuda_graph *graph = NULL;
   NODE_TRY(dev->d.capture_info(dev->stream, &status, NULL, &graph, NULL, NULL, NULL),
            "recording a loop");
-  if (status != CUDA_CAPTURE_ACTIVE) return may_fail(g, CUDA_STREAM_CAPTURE_INVALIDATED, "recording");
+  if (status != CUDA_CAPTURE_ACTIVE)
+    return may_fail(g, CUDA_STREAM_CAPTURE_INVALIDATED, "recording");
   NODE_TRY(dev->d.graph_condition(out, graph, dev->context, 0, 0), "making a condition");
   return HS_GOOD;
 }

@@ -180,7 +180,7 @@ void repl_draw_heat(hs_buf *b, const hlo_literal *m, const hlo_stats *s, u32 col
                   (long long)((nr + h - 1) / h), (long long)((nc + w - 1) / w));
 }
 
-// ---- text and JSON -------------------------------------------------------------------------------
+// ---- text and JSON ------------------------------------------------------------------------------
 // The parts of a complex element.
 static void parts_of(const hlo_literal *l, i64 at, double part[2]) {
   hlo_dtype t = l->shape->dtype, real = hlo_dtype_real_part(t);

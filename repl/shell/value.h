@@ -1,5 +1,5 @@
-// value.h — looking at the values of a run: as text and JSON, parts of arrays, figures, histograms,
-// pictures made of characters.
+// value.h — looking at the values of a run: as text and JSON, parts of arrays, figures,
+// histograms, pictures made of characters.
 #ifndef REPL_VALUE_H
 #define REPL_VALUE_H
 

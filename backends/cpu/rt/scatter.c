@@ -83,7 +83,6 @@ static inline u16 to_bf16(float f) {
 #define BOTH(a, b) ((a) & (b))
 #define EITHER(a, b) ((a) | (b))
 #define DIFFER(a, b) ((a) ^ (b))
-#define SECOND(a, b) (b)
 // in f32, rounded at each step
 #define PLUS_BF16(a, b) to_bf16(from_bf16(a) + from_bf16(b))
 #define TIMES_BF16(a, b) to_bf16(from_bf16(a) * from_bf16(b))

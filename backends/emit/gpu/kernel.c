@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 // ---- the forms ----------------------------------------------------------------------------------
-// The stores of this thread's items: number `first`, then every `stride`-th below n. Loops in `rows`
-// have their values already.
+// The stores of this thread's items: number `first`, then every `stride`-th below n. Loops in
+// `rows` have their values already.
 static hs_status items(cg *c, const nest_stage *st, const gpu_stage *s, u64 rows,
                        LLVMValueRef first, i64 stride, i64 n) {
   bool loop = stride < n;

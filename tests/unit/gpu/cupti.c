@@ -146,7 +146,8 @@ static void refused(void **st) {
     const char *message, *advice;
   } cases[] = {
       {35, "CUPTI error 35 (INSUFFICIENT_PRIVILEGES)", "NVreg_RestrictProfilingToAdminUsers=0"},
-      {39, "CUPTI error 39 (MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)", "another profiler is in this process"},
+      {39, "CUPTI error 39 (MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)",
+       "another profiler is in this process"},
       {4711, "CUPTI error 4711 (UNKNOWN)", "no reason"},
   };
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
