@@ -121,25 +121,24 @@ static hs_status transform_dim(zz *a, u32 rank, const i64 *dims, u32 dim, bool i
   HS_TRY(transform_init(&t, n));
   zz *line = hs_try_calloc((size_t)n, sizeof *line);
   hs_status st = line ? HS_GOOD : hs_fail(HS_E_NO_MEMORY, "no memory for a line of a transform");
-  for (i64 o = 0; o < outer && hs_ok(st); o++) {
-    for (i64 j = 0; j < inner; j++) {
+  for (i64 o = 0; o < outer && hs_ok(st); o++)
+    for (i64 j = 0; j < inner && hs_ok(st); j++) {
       zz *p = a + o * n * inner + j;
       for (i64 k = 0; k < n; k++) line[k] = p[k * inner];
       transform_run(&t, line, inverse);
       for (i64 k = 0; k < n; k++) p[k * inner] = inverse ? line[k] / (double)n : line[k];
+      st = hs_poll();
     }
-    st = hs_poll();
-  }
   hs_free(line);
   transform_free(&t);
   return st;
 }
 
 // Lines of `from` elements become lines of `to`: cut or filled with zeros; for a real inverse the
-// missing half is the mirror image of the given one.
+// missing half is the mirror image of the given one. The caller polls.
 static zz *resize_lines(zz *a, i64 lines, i64 from, i64 to, bool hermitian) {
   zz *b = hs_try_alloc((size_t)HS_MAX(lines * to, 1) * sizeof *b);
-  for (i64 l = 0; b && l < lines; l++)
+  for (i64 l = 0; b && l < lines && !hs_interrupted(); l++)
     for (i64 k = 0; k < to; k++) {
       i64 m = to - k;
       b[l * to + k] = k < from && (!hermitian || k <= to / 2) ? a[l * from + k]
@@ -183,6 +182,7 @@ hs_status hlo_eval_fft(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
     if (a) st = transform_dim(a, from->rank, dims, last, inverse);
   }
   if (hs_ok(st) && !a) st = hs_fail(HS_E_NO_MEMORY, "no memory for a transform");
+  if (hs_ok(st)) st = hs_poll();
   if (hs_ok(st)) ev_convert(HLO_C128, a, to->dtype, (*out)->data, to->elements);
   hs_free(a);
   return st;
