@@ -33,7 +33,7 @@ hs_status hlo_eval_broadcast(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_l
 }
 
 // Elements in use, in row-major order, become the result's elements in use; sizes of dynamic
-// arrays.
+// arrays. The caller polls.
 static void pour(const hlo_literal *a, const i64 *fn, hlo_literal *r, const i64 *tn) {
   i64 fs[HLO_MAX_RANK], ts[HLO_MAX_RANK], fi[HLO_MAX_RANK] = {0}, ti[HLO_MAX_RANK] = {0};
   hlo_row_major_strides(a->shape->rank, a->shape->dims, fs);
@@ -41,12 +41,13 @@ static void pour(const hlo_literal *a, const i64 *fn, hlo_literal *r, const i64 
   size_t w = width(a);
   memset(r->data, 0, r->bytes);
   if (ev_product(a->shape->rank, fn) == 0 || ev_product(r->shape->rank, tn) == 0) return;
+  i64 done = 0;
   do {
     i64 src = 0, dst = 0;
     for (u32 d = 0; d < a->shape->rank; d++) src += fi[d] * fs[d];
     for (u32 d = 0; d < r->shape->rank; d++) dst += ti[d] * ts[d];
     memcpy((char *)r->data + dst * (i64)w, (const char *)a->data + src * (i64)w, w);
-  } while (ev_next(a->shape->rank, fn, fi) && ev_next(r->shape->rank, tn, ti));
+  } while (!hs_stops(++done) && ev_next(a->shape->rank, fn, fi) && ev_next(r->shape->rank, tn, ti));
 }
 
 // Dimensions of both sides of a reshape, paired in groups whose products are equal: i and j are the
@@ -121,6 +122,7 @@ hs_status hlo_eval_reshape(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   if (!reshaped_sizes(ops[0], i->shape, fn, tn)) return ev_unsupported(i, "of a dynamic array");
   HS_TRY(ev_new(e, i->shape, out));
   pour(ops[0], fn, *out, tn);
+  HS_TRY(hs_poll());
   for (u32 d = 0; d < i->shape->rank && (*out)->dynamic_sizes; d++)
     (*out)->dynamic_sizes[d] = (i32)tn[d];
   return HS_GOOD;
@@ -604,5 +606,5 @@ hs_status hlo_eval_dynamic_reshape(ev *e, const hlo_instr *i, hlo_literal **ops,
     if ((*out)->dynamic_sizes) (*out)->dynamic_sizes[d] = (i32)tn[d];
   }
   pour(a, fn, *out, tn);
-  return HS_GOOD;
+  return hs_poll();
 }

@@ -49,7 +49,7 @@ static u64 threefry32(u64 key, u64 counter, const hlo_shape *s, u32 *out) {
   i64 outer = s->rank ? ev_product(d, s->dims) : 1;
   for (i64 o = 0; o < outer; o++)
     for (i64 h = 0; h < half; h++)
-      for (i64 j = 0; j < inner; j++) {
+      for (i64 j = 0; j < inner && !hs_interrupted(); j++) {
         u64 c = counter + (u64)((o * half + h) * inner + j);
         u32 x[2] = {(u32)c, (u32)(c >> 32)};
         ev_threefry2x32(x, k);
@@ -61,7 +61,7 @@ static u64 threefry32(u64 key, u64 counter, const hlo_shape *s, u32 *out) {
 
 static u64 threefry64(u64 key, u64 counter, i64 n, u64 *out) {
   u32 k[2] = {(u32)key, (u32)(key >> 32)};
-  for (i64 i = 0; i < n; i++) {
+  for (i64 i = 0; i < n && !hs_stops(i); i++) {
     u64 c = counter + (u64)i;
     u32 x[2] = {(u32)c, (u32)(c >> 32)};
     ev_threefry2x32(x, k);
@@ -72,7 +72,7 @@ static u64 threefry64(u64 key, u64 counter, i64 n, u64 *out) {
 
 // `words` 32-bit words from the 128-bit counter (lo, hi), which is advanced.
 static void philox_words(u64 key, u64 *lo, u64 *hi, i64 words, u32 *out) {
-  for (i64 i = 0; i < words; i += 4) {
+  for (i64 i = 0; i < words && !hs_stops(i); i += 4) {
     u32 x[4] = {(u32)*lo, (u32)(*lo >> 32), (u32)*hi, (u32)(*hi >> 32)};
     philox(x, (u32)key, (u32)(key >> 32));
     memcpy(out + i, x, (size_t)HS_MIN((i64)4, words - i) * sizeof *x);
@@ -113,11 +113,12 @@ hs_status hlo_eval_rng_bit_generator(ev *e, const hlo_instr *i, hlo_literal **op
       philox_words(s[0], &next[1], &hi, words, buf);
     }
     memcpy(r[0]->data, next, state_bytes);
-    if (bits >= 32) memcpy(r[1]->data, buf, r[1]->bytes);
-    else
-      for (i64 k = 0; k < n; k++)
-        memcpy((char *)r[1]->data + k * (bits / 8), &buf[k], (size_t)bits / 8);
+    st = hs_poll();  // the words may not be all there
   }
+  if (hs_ok(st) && bits >= 32) memcpy(r[1]->data, buf, r[1]->bytes);
+  else
+    for (i64 k = 0; hs_ok(st) && k < n; k++)
+      memcpy((char *)r[1]->data + k * (bits / 8), &buf[k], (size_t)bits / 8);
   hs_free(buf);
   if (!hs_ok(st)) {
     hlo_literal_unref(r[0]);
@@ -176,6 +177,7 @@ hs_status hlo_eval_stochastic_convert(ev *e, const hlo_instr *i, hlo_literal **o
   int bits = hlo_dtype_bits(ops[1]->shape->dtype), width = hlo_dtype_bits(to);
   double hi = ldexp(1, width - 1), span = ldexp(1, bits);
   for (i64 k = 0; k < i->shape->elements; k++) {
+    if (k % 65536 == 0) HS_TRY(hs_poll());
     double v = hlo_literal_f64(ops[0], k), a = fabs(v), whole = floor(a), part = a - whole;
     u64 random = (u64)hlo_literal_i64(ops[1], k);
     if (bits < 64) random &= ((u64)1 << bits) - 1;
