@@ -48,17 +48,72 @@ ALG_RULE(scatter_empty) {
   return pass_alg_add(a, HLO_TUPLE, i->shape, n, ops);
 }
 
+static hlo_instr *combined(alg *a, const hlo_instr *scatter, hlo_instr *old, hlo_instr *update) {
+  hlo_instr *m = pass_alg_add(a, HLO_MAP, old->shape, 2, (hlo_instr *[]){old, update});
+  i64 *dims = pass_alg_dims_new(a, old->shape->rank);
+  for (u32 k = 0; k < old->shape->rank; k++) dims[k] = k;
+  hlo_set_attr_ints(m, HLO_ATTR_DIMENSIONS, old->shape->rank, dims);
+  hlo_set_attr_comp(m, HLO_ATTR_TO_APPLY, hlo_attr_comp(scatter, HLO_ATTR_TO_APPLY));
+  return m;
+}
+
 // One update of everything at no index: the computation over both arrays
 ALG_RULE(scatter_whole) {
   if (i->noperands != 3 || hlo_operand(i, 1)->shape->elements != 0 ||
       hlo_operand(i, 2)->shape->logical != i->shape->logical)
     return NULL;
-  hlo_instr *m = pass_alg_add(a, HLO_MAP, i->shape, 2, (hlo_instr *[]){X, hlo_operand(i, 2)});
-  i64 *dims = pass_alg_dims_new(a, i->shape->rank);
-  for (u32 k = 0; k < i->shape->rank; k++) dims[k] = k;
-  hlo_set_attr_ints(m, HLO_ATTR_DIMENSIONS, i->shape->rank, dims);
-  hlo_set_attr_comp(m, HLO_ATTR_TO_APPLY, hlo_attr_comp(i, HLO_ATTR_TO_APPLY));
-  return m;
+  return combined(a, i, X, hlo_operand(i, 2));
+}
+
+// The place of a scatter's only window, where that is constant and within the operand, and the
+// window's extents in all of the operand's dimensions.
+static bool one_window(const hlo_instr *i, i64 *start, i64 *size) {
+  hlo_ints map = hlo_attr_ints(i, HLO_ATTR_SCATTER_DIMS_TO_OPERAND_DIMS),
+           windows = hlo_attr_ints(i, HLO_ATTR_UPDATE_WINDOW_DIMS),
+           inserted = hlo_attr_ints(i, HLO_ATTR_INSERTED_WINDOW_DIMS);
+  const hlo_instr *at = hlo_operand(i, 1);
+  const hlo_shape *whole = X->shape, *part = hlo_operand(i, 2)->shape;
+  if (at->shape->elements != map.n || hlo_attr_ints(i, HLO_ATTR_INPUT_BATCHING_DIMS).n)
+    return false;
+  const hlo_literal *l = hlo_constant_value(at);
+  u32 w = 0;
+  for (u32 d = 0; d < whole->rank; d++) {
+    start[d] = 0;
+    size[d] = pass_alg_has(inserted, d) ? 1 : part->dims[windows.v[w++]];
+  }
+  for (u32 k = 0; k < map.n; k++) {
+    i64 v;
+    if (l && !l->elided) v = hlo_literal_i64(l, k);
+    else if (!pass_alg_splat_int(at, &v)) return false;
+    if (v < 0 || v > whole->dims[map.v[k]] - size[map.v[k]]) return false;
+    start[map.v[k]] = v;
+  }
+  return true;
+}
+
+// One window at constant indices: the computation over it and what was there, put in its place. As
+// such it fuses with what makes the window, and can be done in place.
+ALG_RULE(scatter_at_constant) {
+  if (!a->scatter_to_update || a->layout_sensitive || i->noperands != 3 ||
+      !hlo_shape_is_array(i->shape))
+    return NULL;
+  u32 rank = i->shape->rank;
+  i64 *start = pass_alg_dims_new(a, rank), *size = pass_alg_dims_new(a, rank);
+  hlo_dtype t = i->shape->dtype, wide = HLO_S32;
+  if (X->shape->logical != i->shape->logical || hlo_operand(i, 2)->shape->dtype != t ||
+      hlo_attr_comp(i, HLO_ATTR_TO_APPLY)->root->shape->dtype != t || !one_window(i, start, size))
+    return NULL;
+  hlo_slice_dim *window = HS_NEW_ARRAY(a->p->scratch, hlo_slice_dim, rank + 1);
+  hlo_instr **ops = HS_NEW_ARRAY(a->p->scratch, hlo_instr *, rank + 2);
+  for (u32 k = 0; k < rank; k++) {
+    window[k] = (hlo_slice_dim){start[k], start[k] + size[k], 1};
+    if (start[k] > INT32_MAX) wide = HLO_S64;
+  }
+  ops[0] = X;
+  ops[1] = combined(a, i, pass_alg_slice(a, X, window),
+                    pass_alg_reshape(a, hlo_operand(i, 2), rank, size));
+  for (u32 k = 0; k < rank; k++) ops[k + 2] = pass_alg_scalar_int(a, wide, start[k]);
+  return pass_alg_add(a, HLO_DYNAMIC_UPDATE_SLICE, i->shape, rank + 2, ops);
 }
 
 // ---- called computations ------------------------------------------------------------------------
