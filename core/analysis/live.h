@@ -43,4 +43,8 @@ hs_status hlo_live_plan_ranges(hlo_live_plan *, const hlo_computation *, hs_aren
 // number `operand`, which it reads, when nothing else reads that later.
 bool hlo_may_overwrite(const hlo_instr *, u32 leaf, u32 operand);
 
+// Whether a slice or dynamic-slice reads of the operand of a dynamic-update-slice just the part
+// that is replaced there.
+bool hlo_is_replaced_part(const hlo_instr *slice, const hlo_instr *update);
+
 #endif

@@ -112,6 +112,25 @@ bool hlo_may_overwrite(const hlo_instr *i, u32 leaf, u32 operand) {
          (elementwise_like(i) && reads_elementwise(i, operand));
 }
 
+bool hlo_is_replaced_part(const hlo_instr *slice, const hlo_instr *update) {
+  u32 rank = update->shape->rank;
+  const hlo_slices *fixed = slice->opcode == HLO_SLICE ? hlo_attr_ptr(slice, HLO_ATTR_SLICE) : NULL;
+  if ((!fixed && slice->opcode != HLO_DYNAMIC_SLICE) ||
+      hlo_operand(slice, 0) != hlo_operand(update, 0) || update->noperands != rank + 2 ||
+      slice->noperands != (fixed ? 1 : rank + 1) ||
+      !hlo_shape_same_dims(slice->shape, hlo_operand(update, 1)->shape))
+    return false;
+  for (u32 k = 0; k < rank; k++) {
+    const hlo_instr *to = hlo_operand(update, k + 2);
+    const hlo_literal *at = fixed ? hlo_constant_value(to) : NULL;
+    if (fixed ? !at || at->elided || fixed->v[k].stride != 1 ||
+                    hlo_literal_i64(at, 0) != fixed->v[k].start
+              : hlo_operand(slice, k + 1) != to)
+      return false;
+  }
+  return true;
+}
+
 static bool dies_at(const plan *p, u32 b, u32 position) {
   return !p->buffers.v[b].external && p->buffers.v[b].last == position;
 }

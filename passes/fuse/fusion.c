@@ -35,10 +35,14 @@
 //                        the kernel. Several such reductions may feed one another. The reduction
 //                        runs once per row; what both it and the rest read is evaluated in each,
 //                        from cache.
+//   updates              a dynamic-update-slice at the end of pointwise members that make the new
+//                        part. Nothing else of its operand is read but the part replaced, element
+//                        by element, so that the kernel may work in the operand's memory.
 //   multi-output         made by multi_output_fusion.c: a tuple of same-dims pointwise roots, or of
 //                        sibling reductions.
 #include "passes/fuse/fusion.h"
 #include "passes/fuse/fuse.h"
+#include "core/analysis/live.h"
 #include "core/ir/rename.h"
 #include "passes/control/calls.h"
 
@@ -215,6 +219,7 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
   else r.hash = hs_mix(r.hash, hlo_attrs_hash(u->attrs, slot, hlo_attr_is_annotation));
   if (u->opcode == HLO_DYNAMIC_SLICE || u->opcode == HLO_GATHER) r.hash = hs_mix(r.hash, u->id);
   r.aligned = false, r.rows = NULL;
+  r.looked_up |= u->opcode == HLO_GATHER && slot == 0;
   switch (u->opcode) {
   case HLO_BROADCAST:
     changing = changing_dims(u);
@@ -232,6 +237,7 @@ static fusion_class class_below(const hlo_instr *u, u32 slot, fusion_class c) {
     if (!c.space) r.space = u->shape;
     break;
   case HLO_CONCATENATE:
+  case HLO_DYNAMIC_UPDATE_SLICE:
   case HLO_PAD: r.evals = c.evals * HS_MIN(share, 1.0); break;
   case HLO_REDUCE:
     r.evals = (double)p->shape->elements, r.aligned = true, r.space = NULL;
@@ -293,6 +299,7 @@ static void start_kernel(planner *f, hlo_instr *i) {
   hs_vec_push(&f->kernels, k);
   const hlo_shape *s = hlo_shape_is_array(i->shape) ? i->shape : i->shape->elems[0];
   fusion_class whole = {.hash = 0, .evals = (double)s->elements, .aligned = true, .outer = s->rank};
+  k->whole = whole;
   join(f, i, 1, &(fusion_member){.kernel = k, .n = 1, .c = &whole});
 }
 
@@ -404,6 +411,22 @@ static bool legal_reduce(planner *f, const hlo_instr *p, fusion_kernel *k, const
   return false;
 }
 
+// Whether p may be computed in the kernel of an update for these uses.
+static bool legal_update(const hlo_instr *p, u32 n, const reading *v, const fusion_member *m) {
+  const hlo_instr *update = v->m->kernel->root;
+  for (u32 k = 0; k < n; k++)
+    if (v[k].u->user == update && hlo_slot(v[k].u) != 1 &&
+        (hlo_slot(v[k].u) == 0 || p->opcode != HLO_CONSTANT))
+      return false;
+  if (p->opcode == HLO_REDUCE) return false;
+  fusion_class part = class_below(update, 1, v->m->kernel->whole);
+  for (u32 o = 0; o < p->noperands; o++)
+    if (hlo_operand(p, o) == hlo_operand(update, 0) &&
+        (!hlo_is_replaced_part(p, update) || m->n != 1 || m->c[0].hash != part.hash))
+      return false;
+  return true;
+}
+
 // Whether p may be fused into the kernel of these n uses; notes the reason if not.
 static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading *v,
                   fusion_member *m) {
@@ -416,6 +439,10 @@ static bool legal(planner *f, const hlo_instr *p, u32 n_readings, const reading 
   if (k->ops + m->n > FUSION_MAX_OPS ||
       (pass_fusion_expensive(p) && k->expensive + m->n > FUSION_MAX_EXPENSIVE)) {
     pass_note_declined(f->p, p, k->root, "not fused: the kernel has %u operations already", k->ops);
+    return false;
+  }
+  if (pass_fusion_update(k->root) && !legal_update(p, n_readings, v, m)) {
+    pass_note_declined(f->p, p, k->root, "not fused: the update would not be in place");
     return false;
   }
   if (p->opcode == HLO_CONSTANT || p->opcode == HLO_IOTA) return true;
@@ -466,7 +493,11 @@ static double bytes_to_read(const hlo_instr *d) {
 
 // Nanoseconds saved by computing p inside its n kernels instead of in one of its own.
 static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member *m) {
+  // At an index that is only known at run time each element chooses among the operands; at others
+  // the loop is split.
+  const double choice_ns = 0.5;
   double bytes = (double)hlo_shape_bytes(p->shape), evals = 0, in_bytes = 0, inside = 0;
+  double choosing = 0;
   double elements = HS_MAX((double)p->shape->elements, 1);
   for (u32 o = 0; o < p->noperands; o++) in_bytes += bytes_to_read(hlo_operand(p, o));
   double reads =
@@ -474,13 +505,15 @@ static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member 
   for (u32 j = 0; j < n; j++) {
     double extra = 0;
     evals += evals_of(&m[j]);
+    for (u32 c = 0; c < m[j].n && p->opcode == HLO_CONCATENATE; c++)
+      if (m[j].c[c].looked_up) choosing += m[j].c[c].evals * choice_ns * (p->noperands - 1);
     for (u32 o = 0; o < p->noperands; o++)
       if (!in_kernel(f, hlo_operand(p, o), m[j].kernel)) extra += bytes_to_read(hlo_operand(p, o));
     inside += pass_fusion_move_ns(HS_MIN(extra, reads));
   }
   double apart =
       pass_fusion_launch_ns + pass_fusion_move_ns(reads) + pass_fusion_move_ns(bytes) * (1 + n);
-  return apart - inside - HS_MAX(0, evals - elements) * pass_fusion_eval_ns(p);
+  return apart - inside - choosing - HS_MAX(0, evals - elements) * pass_fusion_eval_ns(p);
 }
 
 static int by_kernel(const void *a, const void *b) {
@@ -491,7 +524,14 @@ static int by_kernel(const void *a, const void *b) {
 // Fuses p into the kernels of all its users, or starts a kernel for it.
 static void place(planner *f, hlo_instr *p) {
   fusion_role role = pass_fusion_role(p);
-  if (role == FUSION_OPAQUE || (p->nuses == 0 && !hlo_is_root(p))) return;
+  if ((role == FUSION_OPAQUE && !pass_fusion_update(p)) || (p->nuses == 0 && !hlo_is_root(p)))
+    return;
+  if (role == FUSION_OPAQUE) {
+    if (pass_fusion_reads_beside(p)) return;
+    kernels_of(f, p)->v = HS_NEW(f->a, fusion_member);
+    start_kernel(f, p);
+    return;
+  }
   bool opaque_user = hlo_is_root(p), sorted = true;
   f->readings.n = 0;
   hlo_for_each_use(u, p) {
@@ -538,16 +578,22 @@ static void place(planner *f, hlo_instr *p) {
 
 // ---- applying the plan --------------------------------------------------------------------------
 static bool worth_a_fusion(const fusion_kernel *k) {
-  for (size_t j = 1; j < k->members.n; j++)
-    if (k->members.v[j]->opcode != HLO_CONSTANT) return true;
+  for (size_t j = 1; j < k->members.n; j++) {
+    const hlo_instr *i = k->members.v[j];
+    bool moved =
+        pass_fusion_update(k->root) && (i->opcode == HLO_RESHAPE || i->opcode == HLO_BITCAST);
+    if (i->opcode != HLO_CONSTANT && !moved) return true;
+  }
   return false;
 }
 
 // Notes why the other instructions are not fused.
-static void note_opaque(pass_ctx *p, const hlo_computation *c) {
+static void note_opaque(pass_ctx *p, const planner *f, const hlo_computation *c) {
   if (!p->notes) return;
   hlo_for_each_instr(i, c) {
     if (pass_fusion_role(i) != FUSION_OPAQUE || i->opcode == HLO_FUSION) continue;
+    const fusion_members *w = kernels_of(f, i);
+    if (w && w->n && worth_a_fusion(w->v[0].kernel)) continue;
     bool computes = i->opcode != HLO_PARAMETER && i->opcode != HLO_CONSTANT &&
                     i->opcode != HLO_TUPLE && i->opcode != HLO_GET_TUPLE_ELEMENT;
     if (computes)
@@ -585,7 +631,7 @@ static hs_status fuse(pass_ctx *p, hlo_computation *c, bool keep_names) {
                                   : "");
     made[k] = fusion;
   }
-  note_opaque(p, c);
+  note_opaque(p, &f, c);
   for (size_t k = f.kernels.n; k-- > 0;) {
     if (!made[k]) continue;
     const char *name = f.kernels.v[k]->root->name;

@@ -17,11 +17,11 @@ enum {
 // aligned: the index is the loops themselves. rows: it is the outer loops of this shape only, read
 // through a broadcast. outer: so many leading dimensions of an aligned class are the kernel's own
 // loops (the others a reduction's). space: behind a reshape, what is aligned are the loops of this
-// shape, in their order; NULL: those of the reader.
+// shape, in their order; NULL: those of the reader. looked_up: the index comes from a gather.
 typedef struct fusion_class {
   u64 hash;
   double evals;
-  bool aligned;
+  bool aligned, looked_up;
   u32 outer;
   const hlo_shape *rows, *space;
 } fusion_class;
@@ -38,7 +38,8 @@ typedef struct fusion_members {
 
 typedef struct fusion_kernel {
   hlo_instr *root;
-  u32 number;  // in order of their start
+  u32 number;          // in order of their start
+  fusion_class whole;  // in which the root is computed
   // the reduction that gives the result, NULL when the result is pointwise
   const hlo_instr *reduce;
   u32 row_reduces;              // reductions along the rows, whose results the kernel itself reads
@@ -58,6 +59,12 @@ double pass_fusion_eval_ns(const hlo_instr *);  // one element, in a vectorized 
 // streaming from where so many bytes would live
 double pass_fusion_move_ns(double bytes);
 extern const double pass_fusion_launch_ns;
+
+// A dynamic-update-slice that may be the end of a kernel.
+bool pass_fusion_update(const hlo_instr *);
+// Whether what could be computed with an update reads what its kernel must not: the update stays
+// apart then, and all that makes its part is in one kernel.
+bool pass_fusion_reads_beside(const hlo_instr *update);
 
 // The computations whose instructions are launched one by one: entry, loop bodies and conditions,
 // branches, calls.

@@ -5,6 +5,7 @@
 // operand's bytes before (emit_kernel.updates): for nothing where the result is computed in the
 // operand's own memory, as loops do with what they carry, else by a copy.
 #include "backends/emit/nest/lower.h"
+#include "core/analysis/live.h"
 
 // Result leaf `leaf` of the computation, behind its tuples.
 static const hlo_instr *element(const hlo_instr *i, u32 leaf) {
@@ -18,16 +19,6 @@ static const hlo_instr *element(const hlo_instr *i, u32 leaf) {
 
 static bool same_layout(const hlo_shape *a, const hlo_shape *b) {
   return a->layout == b->layout || (hlo_shape_is_row_major(a) && hlo_shape_is_row_major(b));
-}
-
-// Whether the slice is the part that the update replaces: same start, same size.
-static bool is_replaced_part(const hlo_instr *slice, const hlo_instr *update) {
-  if (slice->opcode != HLO_DYNAMIC_SLICE || slice->noperands + 1 != update->noperands ||
-      !hlo_shape_same_dims(slice->shape, hlo_operand(update, 1)->shape))
-    return false;
-  for (u32 k = 1; k < slice->noperands; k++)
-    if (hlo_operand(slice, k) != hlo_operand(update, k + 1)) return false;
-  return true;
 }
 
 // Whether every use of i leads elementwise to the new part, so that each element is read before it
@@ -59,7 +50,7 @@ static bool updates_alone(const hlo_instr *i, const hlo_instr *op) {
   bool ok = true;
   hlo_for_each_use(u, op)
     if (u->user != i)
-      ok = ok && is_replaced_part(u->user, i) && !hlo_is_root(u->user) &&
+      ok = ok && hlo_is_replaced_part(u->user, i) && !hlo_is_root(u->user) &&
            only_for(u->user, i, seen, 0);
   hs_free(seen);
   return ok;
