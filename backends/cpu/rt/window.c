@@ -22,11 +22,12 @@
 
 enum {
   MOST = CPU_MONOID_MOST,
-  SHORT = 256,    // the longest window that doubles
-  DIRECT = 4,     // the longest window of rows whose rows are combined one by one
-  TASK = 16384,   // elements worth a task
-  WIDEST = 4096,  // the most columns of a task
-  XLA_LONG = 32,  // where XLA begins to reassociate
+  SHORT = 256,          // the longest window that doubles
+  DIRECT = 4,           // the longest window of rows whose rows are combined one by one
+  TASK = 16384,         // elements worth a task
+  WIDEST = 4096,        // the most columns of a task
+  XLA_LONG = 32,        // where XLA begins to reassociate
+  BETWEEN = 256 << 10,  // bytes between two passes over part of the leading indices
 };
 
 typedef struct pass {
@@ -51,6 +52,9 @@ typedef struct windows {
   u32 npasses;
   pass pass[HLO_MAX_RANK];
   i64 elements_in, elements;
+  // Indices of the dimensions before the first that has windows. All passes go over `group` of them
+  // before the next ones, so that what is between passes stays in a cache.
+  i64 leading, group;
   // what is between passes, by turns, and the widened operand and result: offsets in the scratch
   i64 between[2][MOST], wide_in, wide_out;
 } windows;
@@ -594,9 +598,34 @@ static i64 job_cols(const pass *p) {
   return HS_MIN(p->inner, HS_MAX(p->cols, HS_MIN((each + 63) / 64 * 64, (i64)WIDEST)));
 }
 
+// The passes over n leading indices from at0 on. init: for a scan at the end; NULL: not yet.
+static bool run_passes(const windows *x, i64 at0, i64 n, void *const *from, void *const *to,
+                       void **init, char *space) {
+  void *in[MOST], *out[MOST];
+  bool failed = false;
+  for (u32 k = 0; k < x->n; k++)
+    in[k] = (char *)from[k] + at0 * (x->elements_in / x->leading) * (i64)x->op.size[k];
+  for (u32 q = 0; q < x->npasses; q++) {
+    bool last = q + 1 == x->npasses;
+    pass p = x->pass[q];
+    p.outer = p.outer / x->leading * n;
+    for (u32 k = 0; k < x->n; k++)
+      out[k] = last ? (char *)to[k] + at0 * (x->elements / x->leading) * (i64)x->op.size[k]
+                    : space + x->between[q % 2][k];
+    pass_job j = {.x = x, .p = &p, .in = in, .out = out, .cols = job_cols(&p)};
+    j.col_parts = (p.inner + j.cols - 1) / j.cols;
+    if (p.scan && last) j.init = init;
+    if (p.scan) run_scan(&j);
+    else run_slide(&j);
+    failed = failed || j.failed;
+    memcpy(in, out, sizeof in);
+  }
+  return failed;
+}
+
 static hs_status run_windows(void *state, void *const *bufs, void *scratch) {
   const windows *x = state;
-  void *in[MOST], *out[MOST], *init[MOST], *final[MOST];
+  void *in[MOST], *init[MOST], *final[MOST];
   char *space = scratch;
   float first_value;
   for (u32 k = 0; k < x->n; k++) {
@@ -610,19 +639,10 @@ static hs_status run_windows(void *state, void *const *bufs, void *scratch) {
     in[0] = space + x->wide_in, init[0] = &first_value, final[0] = space + x->wide_out;
   }
   bool failed = false, begun = cpu_monoid_is_identity(&x->op, init);
-  for (u32 q = 0; q < x->npasses; q++) {
-    const pass *p = &x->pass[q];
-    for (u32 k = 0; k < x->n; k++)
-      out[k] = q + 1 == x->npasses ? final[k] : space + x->between[q % 2][k];
-    pass_job j = {.x = x, .p = p, .in = in, .out = out, .cols = job_cols(p)};
-    j.col_parts = (p->inner + j.cols - 1) / j.cols;
-    if (p->scan && q + 1 == x->npasses && !begun) j.init = init, begun = true;
-    if (p->scan) run_scan(&j);
-    else run_slide(&j);
-    failed = failed || j.failed;
-    memcpy(in, out, sizeof in);
-  }
-  if (!begun) {
+  for (i64 at0 = 0; at0 < x->leading; at0 += x->group)
+    failed |= run_passes(x, at0, HS_MIN(x->group, x->leading - at0), in, final, begun ? NULL : init,
+                         space);
+  if (!begun && !x->pass[x->npasses - 1].scan) {
     init_job j = {x, init, final};
     run_tasks(init_chunk, &j, (x->elements + TASK - 1) / TASK, x->elements);
   }
@@ -643,18 +663,25 @@ static i64 take(i64 *scratch, i64 bytes) {
   return at0;
 }
 
+// What pass q makes of one leading index.
+static i64 bytes_between(const windows *x, u32 q, u32 array) {
+  const pass *p = &x->pass[q];
+  return p->outer / x->leading * p->m * p->inner * (i64)x->op.size[array];
+}
+
 hs_status cpu_reduce_window_prepare(const hlo_instr *i, cpu_rt *out) {
   windows *x = hs_calloc(1, sizeof *x);
   if (!describe(i, x) || !make_op(i, x)) {
     hs_free(x);
     return hs_fail(HS_E_UNSUPPORTED, "unsupported: this reduce-window");
   }
-  i64 scratch = 0;
-  for (u32 q = 0; q + 1 < x->npasses; q++) {
-    const pass *p = &x->pass[q];
+  i64 scratch = 0, most = 1;
+  x->leading = x->pass[0].outer;
+  for (u32 q = 0; q + 1 < x->npasses; q++) most = HS_MAX(most, bytes_between(x, q, 0));
+  x->group = within(BETWEEN / most, 1, x->leading);
+  for (u32 q = 0; q + 1 < x->npasses; q++)
     for (u32 k = 0; k < x->n; k++)
-      x->between[q % 2][k] = take(&scratch, p->outer * p->m * p->inner * (i64)x->op.size[k]);
-  }
+      x->between[q % 2][k] = take(&scratch, x->group * bytes_between(x, q, k));
   if (x->narrow) {
     x->wide_in = take(&scratch, x->elements_in * 4);
     x->wide_out = take(&scratch, x->elements * 4);

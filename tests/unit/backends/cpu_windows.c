@@ -66,6 +66,17 @@ static void sliding(void **st) {
   check("f32", "add", "[50]", "[12]", "size=64 pad=30_50 stride=6", "0");
 }
 
+// Some of the leading indices at a time, and fewer at the end; one at a time, scanned at the end.
+static void groups(void **st) {
+  (void)st;
+  check("f32", "add", "[5,128,160]", "[5,128,160]", "size=1x9x11 pad=0_0x4_4x5_5", "1");
+  check("s32", "add", "[3,9000,8]", "[3,8996,8]", "size=1x5x8 pad=0_0x0_0x7_0", "3");
+  check("bf16", "maximum", "[7,2,128,160]", "[7,2,122,150]", "size=1x1x7x11", "-inf");
+  // the arrays are 4 MB
+  assert_true(temporaries(window_of("f32", "add", "[16,256,256]", "[16,250,250]", "size=1x7x7",
+                                    "0")) <= 256 << 10);
+}
+
 static void types(void **st) {
   (void)st;
   check("bf16", "minimum", "[3,300]", "[3,300]", "size=1x300 pad=0_0x299_0", "inf");
@@ -174,6 +185,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(scans),
       cmocka_unit_test(long_scans),
       cmocka_unit_test(sliding),
+      cmocka_unit_test(groups),
       cmocka_unit_test(types),
       cmocka_unit_test(compiled),
       cmocka_unit_test(chosen),
