@@ -280,6 +280,32 @@ static u32 put_free(const hlo_shape *s, const i64 *strides, hlo_ints batch, hlo_
   return n;
 }
 
+// Where the rows of A do not nest: the outer ones become batch dims, over which B stays where it is,
+// when those that remain nest and are enough for a product of their own, and B is small, for it is
+// read again for each of them. Else A has to be packed.
+static void rows_as_batch(dot *d, groups *ga, groups *gb) {
+  enum { LEAST_ROWS = 16, MOST_BYTES = 128 << 10 };
+  groups rest = *ga;
+  dot_side side;
+  i64 rows, cols;
+  if (!cpu_dot_stored_as(d->ta, d->operand_type) || !cpu_dot_stored_as(d->tb, d->operand_type) ||
+      d->K * d->N > MOST_BYTES / (i64)hlo_dtype_storage(d->tb))
+    return;
+  do {
+    if (rest.n[1] < 2 || d->rb + (rest.n[0] - ga->n[0]) + 1 >= HLO_MAX_RANK) return;
+    rest.n[0]++, rest.n[1]--;
+  } while (!side_of(d->da, d->sa, rest, &side, &rows, &cols));
+  if (rows < LEAST_ROWS) return;
+  u32 at0 = gb->n[0], more = rest.n[0] - ga->n[0];
+  memmove(d->db + at0 + more, d->db + at0, (d->rb - at0) * sizeof *d->db);
+  memmove(d->sb + at0 + more, d->sb + at0, (d->rb - at0) * sizeof *d->sb);
+  for (u32 k = 0; k < more; k++) d->db[at0 + k] = d->da[ga->n[0] + k], d->sb[at0 + k] = 0;
+  d->rb += more, gb->n[0] += more;
+  *ga = rest;
+  d->a = side, d->M = rows;
+  d->pack_a = false;
+}
+
 // Groups the dims of both operands and of the result, and collapses each group.
 static void arrange(dot *d, const hlo_instr *i) {
   // 16-bit dot products run along k: the right operand is packed with k fastest
@@ -301,6 +327,7 @@ static void arrange(dot *d, const hlo_instr *i) {
   d->rb = by_k ? put_dims(b, st, bc, d->db, d->sb, n2) : put_free(b, st, bb, bc, d->db, d->sb, n2);
   groups gb = {{n1, n2 - n1, d->rb - n2}};
   d->pack_b = !side_of(d->db, d->sb, gb, &d->b, by_k ? &d->N : &k, by_k ? &k : &d->N);
+  if (d->pack_a && !d->pack_b && !by_k) rows_as_batch(d, &ga, &gb);
   if (by_k) d->b = (dot_side){.r = d->b.c, .c = d->b.r};
   cpu_strides(c, st);
   d->rc = c->rank;
@@ -308,10 +335,10 @@ static void arrange(dot *d, const hlo_instr *i) {
     d->dc[q] = c->dims[q];
     d->sc[q] = st[q];
   }
-  groups gc = {{ab.n, ga.n[1], gb.n[by_k ? 1 : 2]}};
+  groups gc = {{ga.n[0], ga.n[1], gb.n[by_k ? 1 : 2]}};
   i64 m, n;
   d->pack_c = !side_of(d->dc, d->sc, gc, &d->c, &m, &n);
-  arrange_batch(d, ab.n);
+  arrange_batch(d, ga.n[0]);
   d->groups[0] = ga.n[0];
   d->groups[1] = ga.n[1];
   d->groups[2] = ga.n[2];

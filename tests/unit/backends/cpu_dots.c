@@ -445,6 +445,32 @@ static void between_dots_in_a_loop(void **st) {
         true);
 }
 
+// Rows in several dims that do not nest: a product for each of the outer ones, without a copy of
+// them, where the other operand is small; else one product of what is packed.
+static void rows_apart(void **st) {
+  (void)st;
+  static const struct {
+    const char *x, *w, *out, *numbers;
+    bool packed;
+  } cases[] = {
+      {"f32[6,40,48]", "f32[40,24]", "f32[6,48,24]", "lhs_contracting_dims={1}", false},
+      {"f64[3,2,40,20]", "f64[40,7]", "f64[3,2,20,7]", "lhs_contracting_dims={2}", false},
+      {"f32[2,3,40,48]", "f32[2,40,24]", "f32[2,3,48,24]",
+       "lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}", false},
+      {"f32[6,40,8]", "f32[40,24]", "f32[6,8,24]", "lhs_contracting_dims={1}", true},
+      {"f32[2,300,48]", "f32[300,400]", "f32[2,48,400]", "lhs_contracting_dims={1}", true},
+  };
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    char *text = hs_format("HloModule t\nENTRY e { x = %s parameter(0)\n w = %s parameter(1)\n"
+                           " ROOT d = %s dot(x, w), %s, rhs_contracting_dims={%d} }",
+                           cases[k].x, cases[k].w, cases[k].out, cases[k].numbers,
+                           strstr(cases[k].numbers, "batch") != NULL);
+    agrees(text);
+    assert_int_equal(temporaries(text) > 0, cases[k].packed);
+    hs_free(text);
+  }
+}
+
 // Rows that lie as the kernel reads them are read where they are; others are copied, by each thread
 // into its own memory.
 static void rows_in_place(void **st) {
@@ -478,6 +504,7 @@ static void rows_in_place(void **st) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rows_in_place),
+      cmocka_unit_test(rows_apart),
       cmocka_unit_test(extreme_integers),
       cmocka_unit_test(floats),
       cmocka_unit_test(bf16_by_the_faster_way),
