@@ -333,6 +333,11 @@ static hs_status unify(ev *e, const hlo_instr *i, hlo_literal **ops) {
   return HS_GOOD;
 }
 
+// What computes a value of its own, not what another does, which passes may write in its place.
+static bool ends_sizes(const hlo_instr *i) {
+  return i->opcode != HLO_SET_DIMENSION_SIZE && i->opcode != HLO_CALL && i->opcode != HLO_FUSION;
+}
+
 static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   enum { FEW = 8 };
   const hlo_instr *i = s->i;
@@ -351,9 +356,12 @@ static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   }
   hlo_eval_site *outer = e->site, site = {.caller = i, .iteration = -1, .outer = outer};
   e->site = &site;
+  bool branches = i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL;
+  for (u32 j = 0; j < n && branches; j++) ev_end_sizes(hlo_operand(i, j)->shape, &ops[j]);
   hs_status st = unify(e, i, ops);
   if (hs_ok(st)) st = s->fn(e, i, ops, &out);
   if (hs_ok(st)) st = coerce(e, i->shape, &out);
+  if (hs_ok(st) && ends_sizes(i)) ev_end_sizes(i->shape, &out);
   e->site = outer;
   for (u32 j = 0; j < n; j++) hlo_literal_unref(ops[j]);
   if (ops != few) hs_free(ops);

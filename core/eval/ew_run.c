@@ -136,13 +136,8 @@ void ew_run(const ew *k, void *out, const void *const *in, i64 n) {
 // Sizes in use of a result: along each dimension the operands' smallest, where one that has only
 // one element in use counts as spread along those of the other, also along none of them, as XLA's
 // dynamic padder takes it.
-typedef struct used {
-  bool dynamic;
-  i32 size[HLO_MAX_RANK];
-} used;
-
-static used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) {
-  used u = {0};
+static ev_used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) {
+  ev_used u = {0};
   bool told[HLO_MAX_RANK] = {false};
   for (u32 d = 0; d < i->shape->rank; d++) u.size[d] = (i32)HS_MIN(i->shape->dims[d], INT32_MAX);
   for (u32 j = 0; j < nin; j++) {
@@ -162,7 +157,7 @@ static used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) {
 }
 
 // The operand with its one element in use along some dimensions repeated along them.
-static hs_status spread_used(ev *e, const used *u, hlo_literal **op) {
+static hs_status spread_used(ev *e, const ev_used *u, hlo_literal **op) {
   const hlo_shape *s = (*op)->shape;
   const i32 *has = (*op)->dynamic_sizes;
   i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK], n[HLO_MAX_RANK];
@@ -187,6 +182,18 @@ static hs_status spread_used(ev *e, const used *u, hlo_literal **op) {
   return HS_GOOD;
 }
 
+hs_status ev_join_sizes(ev *e, const hlo_instr *i, u32 nin, hlo_literal **ops, ev_used *u) {
+  *u = used_sizes(i, nin, ops);
+  for (u32 j = 0; j < nin && u->dynamic && ops[j]->shape->rank == i->shape->rank; j++)
+    HS_TRY(spread_used(e, u, &ops[j]));
+  return HS_GOOD;
+}
+
+void ev_use(hlo_literal *out, const ev_used *u) {
+  if (u->dynamic && out->dynamic_sizes)
+    memcpy(out->dynamic_sizes, u->size, out->shape->rank * sizeof(i32));
+}
+
 static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
   enum { CHUNK = 1 << 16 };
   ew k;
@@ -196,9 +203,8 @@ static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   for (u32 j = 0; j < i->noperands; j++) types[j] = ops[j]->shape->dtype;
   if (!ew_compile_types(i->opcode, i, i->noperands, types, i->shape->dtype, &k))
     return ev_unsupported(i, "on these types");
-  used u = used_sizes(i, k.nin, ops);
-  for (u32 j = 0; j < k.nin && u.dynamic && ops[j]->shape->rank == i->shape->rank; j++)
-    HS_TRY(spread_used(e, &u, &ops[j]));
+  ev_used u;
+  HS_TRY(ev_join_sizes(e, i, k.nin, ops, &u));
   i64 n = i->shape->elements;
   const char *in[3];
   size_t step[3];
@@ -214,8 +220,7 @@ static hs_status run_array(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
     if (step[j] == hlo_dtype_storage(k.out) && ev_writable(ops[j]) && k.mode != EW_CONVERT)
       victim = j;
   HS_TRY(victim < k.nin ? ev_reuse(e, &ops[victim], i->shape, out) : ev_new(e, i->shape, out));
-  if (u.dynamic && (*out)->dynamic_sizes)
-    memcpy((*out)->dynamic_sizes, u.size, i->shape->rank * sizeof(i32));
+  ev_use(*out, &u);
   char *spread[3] = {NULL, NULL, NULL};
   for (u32 j = 0; j < k.nin; j++)
     if (!step[j] && n) {

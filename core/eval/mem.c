@@ -198,19 +198,9 @@ static void unref_base(void *data, size_t bytes, void *arg) {
   hlo_literal_unref(arg);
 }
 
-hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *s) {
-  hlo_literal *l = *op;
-  if (!hlo_shape_is_array(l->shape) || !l->data) {
-    *op = NULL;
-    return l;
-  }
-  *op = NULL;
-  if (l->shape == s && (s->dynamic || !l->dynamic_sizes)) return l;
+// The same data with sizes of its own. Takes the reference.
+static hlo_literal *view_of(hlo_literal *l, const hlo_shape *s) {
   bool same_dims = l->shape->rank == s->rank && l->dynamic_sizes && s->dynamic;
-  if (ev_writable(l)) {
-    state_shape(l, s);
-    return l;
-  }
   // a loop may retag its state a million times: views do not pile up
   bool of_view = l->unmap == unref_base;
   hlo_literal *view = hlo_literal_wrap(s, l->data, l->bytes, unref_base,
@@ -219,6 +209,39 @@ hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *s) {
     memcpy(view->dynamic_sizes, l->dynamic_sizes, s->rank * sizeof(i32));
   if (of_view) hlo_literal_unref(l);
   return view;
+}
+
+hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *s) {
+  hlo_literal *l = *op;
+  if (!hlo_shape_is_array(l->shape) || !l->data) {
+    *op = NULL;
+    return l;
+  }
+  *op = NULL;
+  if (l->shape == s && (s->dynamic || !l->dynamic_sizes)) return l;
+  if (ev_writable(l)) {
+    state_shape(l, s);
+    return l;
+  }
+  return view_of(l, s);
+}
+
+static bool is_static(const hlo_shape *s, u32 dim) { return !(s->dynamic && s->dynamic[dim]); }
+
+static void end_sizes(const hlo_shape *s, hlo_literal **l) {
+  if (!hlo_shape_is_array(s) || !(*l)->dynamic_sizes) return;
+  bool ends = false;
+  for (u32 d = 0; d < s->rank; d++) ends |= is_static(s, d) && (*l)->dynamic_sizes[d] < s->dims[d];
+  if (ends && __atomic_load_n(&(*l)->refs, __ATOMIC_ACQUIRE) > 1) *l = view_of(*l, s);
+  for (u32 d = 0; ends && (*l)->dynamic_sizes && d < s->rank; d++)
+    if (is_static(s, d)) (*l)->dynamic_sizes[d] = (i32)HS_MIN(s->dims[d], INT32_MAX);
+}
+
+void ev_end_sizes(const hlo_shape *s, hlo_literal **l) {
+  if (!hlo_shape_is_tuple(s)) end_sizes(s, l);
+  else if ((*l)->refs == 1)
+    for (u32 k = 0; k < s->nelems && k < (*l)->nchildren; k++)
+      if ((*l)->children[k]) end_sizes(s->elems[k], &(*l)->children[k]);
 }
 
 i64 ev_product(u32 n, const i64 *v) {

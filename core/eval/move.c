@@ -75,19 +75,28 @@ static void next_of(const pairing *g, bool *take_i, bool *take_j) {
 }
 
 // Whether the group goes on: its products differ, a side that has dimensions left gave none, or
-// what is left of a side, and the other has nothing for, is of size 1.
+// what is left of the operand, and the result has nothing for, is of size 1.
 static bool is_open(const pairing *g, u32 first_i, u32 first_j) {
   bool more_i = g->i < g->from->rank, more_j = g->j < g->to->rank;
   return g->pi != g->pj || (more_i && g->i == first_i) || (more_j && g->j == first_j) ||
-         (more_i && !more_j && g->from->dims[g->i] == 1) ||
-         (more_j && !more_i && g->to->dims[g->j] == 1);
+         (more_i && !more_j && g->from->dims[g->i] == 1);
+}
+
+// Is dimension d the first of from .. to that has more than one element?
+static bool is_major(const hlo_shape *s, u32 from, u32 to, i64 d) {
+  while (from < to && s->dims[from] == 1) from++;
+  return d <= from;
 }
 
 // Sizes in use before and after a reshape: in a group of dimensions the last dynamic one of the
-// result takes what the others, which are whole, leave. False: which is which cannot be told.
-static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn) {
+// result, of size 1 only where it is the only one, takes what the others, which are whole, leave.
+// Where there is none, all elements are in use, wherever they lie. *moves: elements in use do not
+// stay where they are. False: which is which cannot be told.
+static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn,
+                           bool *moves) {
   const hlo_shape *from = a->shape;
   pairing g = {.from = from, .to = to};
+  *moves = false;
   for (u32 d = 0; d < from->rank; d++)
     fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : from->dims[d];
   while (g.i < from->rank || g.j < to->rank) {
@@ -100,14 +109,20 @@ static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i
       if (!take_i && !take_j) return false;
       if (take_i) g.pi *= from->dims[g.i], used *= fn[g.i++];
       if (!take_j) continue;
-      g.pj *= tn[g.j] = to->dims[g.j];
-      bool cut = is_dynamic(to, g.j);
-      if (!cut) fixed *= tn[g.j];
-      else if (rest >= 0) fixed *= tn[rest];
-      if (cut) rest = g.j;
-      g.j++;
+      // of several the last takes it, but for those of size 1
+      bool takes = is_dynamic(to, g.j) && (rest < 0 || to->dims[g.j] > 1);
+      i64 whole = takes ? rest : g.j;
+      if (takes) rest = g.j;
+      if (whole >= 0) fixed *= tn[whole] = to->dims[whole];
+      g.pj *= to->dims[g.j++];
     } while (is_open(&g, first_i, first_j));
     if (rest >= 0) tn[rest] = fixed ? HS_MIN(used / fixed, to->dims[rest]) : 0;
+    u32 ncut = 0;
+    for (u32 d = first_i; d < g.i; d++) {
+      if (rest < 0) fn[d] = from->dims[d];
+      if (fn[d] == from->dims[d]) continue;
+      *moves |= ncut++ || !is_major(from, first_i, g.i, d) || !is_major(to, first_j, g.j, rest);
+    }
   }
   return true;
 }
@@ -119,9 +134,12 @@ hs_status hlo_eval_reshape(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
     return HS_GOOD;
   }
   i64 fn[HLO_MAX_RANK], tn[HLO_MAX_RANK];
-  if (!reshaped_sizes(ops[0], i->shape, fn, tn)) return ev_unsupported(i, "of a dynamic array");
+  bool moves;
+  if (!reshaped_sizes(ops[0], i->shape, fn, tn, &moves))
+    return ev_unsupported(i, "of a dynamic array");
   HS_TRY(ev_new(e, i->shape, out));
-  pour(ops[0], fn, *out, tn);
+  if (moves) pour(ops[0], fn, *out, tn);
+  else memcpy((*out)->data, ops[0]->data, (*out)->bytes);
   HS_TRY(hs_poll());
   for (u32 d = 0; d < i->shape->rank && (*out)->dynamic_sizes; d++)
     (*out)->dynamic_sizes[d] = (i32)tn[d];
@@ -186,10 +204,10 @@ hs_status hlo_eval_reverse(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   i64 ts[HLO_MAX_RANK], fs[HLO_MAX_RANK], n[HLO_MAX_RANK], start = 0;
   hlo_row_major_strides(s->rank, s->dims, ts);
   memcpy(fs, ts, sizeof fs);
-  for (u32 d = 0; d < s->rank; d++)
-    n[d] = ops[0]->dynamic_sizes ? ops[0]->dynamic_sizes[d] : s->dims[d];
+  memcpy(n, s->dims, s->rank * sizeof *n);
   for (u32 k = 0; k < dims.n; k++) {
     i64 d = dims.v[k];
+    if (ops[0]->dynamic_sizes) n[d] = ops[0]->dynamic_sizes[d];
     start += (n[d] - 1) * ts[d];
     fs[d] = -ts[d];
   }
@@ -197,7 +215,7 @@ hs_status hlo_eval_reverse(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   size_t w = width(ops[0]);
   if (ops[0]->dynamic_sizes) {
     memset((*out)->data, 0, (*out)->bytes);
-    for (u32 d = 0; d < s->rank && (*out)->dynamic_sizes; d++) (*out)->dynamic_sizes[d] = (i32)n[d];
+    if ((*out)->dynamic_sizes) ev_keep_sizes(*out, ops[0]);
   }
   if (ev_product(s->rank, n))
     ev_copy(w, s->rank, n, (*out)->data, ts, (const char *)ops[0]->data + start * (i64)w, fs);
@@ -255,7 +273,9 @@ hs_status hlo_eval_concatenate(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
     i64 fs[HLO_MAX_RANK], n[HLO_MAX_RANK];
     hlo_row_major_strides(from->rank, from->dims, fs);
     memcpy(n, from->dims, from->rank * sizeof *n);
-    if (to->dynamic && ops[k]->dynamic_sizes) n[dim] = ops[k]->dynamic_sizes[dim];
+    // along a static dimension parts are used whole
+    if (to->dynamic && to->dynamic[dim] && ops[k]->dynamic_sizes)
+      n[dim] = ops[k]->dynamic_sizes[dim];
     if (from->elements)
       ev_copy(w, to->rank, n, (char *)(*out)->data + at * ts[dim] * (i64)w, ts, ops[k]->data, fs);
     at += n[dim];

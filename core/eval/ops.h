@@ -87,6 +87,9 @@ void ev_keep_sizes(hlo_literal *to, const hlo_literal *from);
 hs_status ev_own(ev *, hlo_literal **op, const hlo_shape *, hlo_literal **out);
 // The same data under another shape of as many bytes; takes the operand.
 hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *);
+// A size that is set along a dimension which the type of an operation's result calls static lasts
+// until then: all of it is in use again. Of a tuple, in its elements, not in theirs.
+void ev_end_sizes(const hlo_shape *, hlo_literal **result);
 // dst[i·ds] = src[i·ss] for every index i below dims; strides in elements of `size` bytes, any
 // sign.
 void ev_copy(size_t size, u32 rank, const i64 *dims, void *dst, const i64 *ds, const void *src,
@@ -192,6 +195,14 @@ hs_status ev_run_devices(const hlo_module *, u32 nargs, hlo_literal *const *args
 bool ev_is_cut(const hlo_literal *);
 // Whether something sets how much of a dimension of a value is in use, other than its type alone.
 bool ev_has_size(const hlo_instr *, u32 dim);
+// Sizes in use of an elementwise result (ew_run.c).
+typedef struct ev_used {
+  bool dynamic;
+  i32 size[HLO_MAX_RANK];
+} ev_used;
+// Those of i, of its first nin operands, which are repeated where one has a single element in use.
+hs_status ev_join_sizes(ev *, const hlo_instr *, u32 nin, hlo_literal **ops, ev_used *);
+void ev_use(hlo_literal *result, const ev_used *);
 // Puts a value (NULL: zeros) in place of the elements that are not in use.
 hs_status ev_fill_unused(ev *, hlo_literal **op, const void *value);
 // Sets the size of a result with dynamic dimensions along one of them: how many windows fit into

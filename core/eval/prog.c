@@ -410,7 +410,10 @@ hs_status hlo_eval_map(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
     return ev_unsupported(i, "with another number of operands than its computation has parameters");
   HS_TRY(ev_apply_init(e, c, &a));
   if (a.nout != 1) return ev_unsupported(i, "with several results");
+  ev_used used;
+  HS_TRY(ev_join_sizes(e, i, i->noperands, ops, &used));
   HS_TRY(ev_new(e, i->shape, out));
+  ev_use(*out, &used);
   i64 n = i->shape->elements;
   // floats of other precision than the computation's go through one
   typedef struct block {

@@ -227,7 +227,10 @@ static hs_status scatter_run(ev *e, const hlo_instr *i, u32 n, hlo_literal **ops
                .in_size = {hlo_dtype_storage(to->dtype)}};
   else HS_TRY(fold_init(e, i, c, n, ops, false, &f));
   hs_status st = HS_GOOD;
-  for (u32 k = 0; k < n && hs_ok(st); k++) st = ev_own(e, &ops[k], ops[k]->shape, &r[k]);
+  for (u32 k = 0; k < n && hs_ok(st); k++) {
+    const hlo_shape *own = ops[k]->shape, *s = hlo_shape_leaf(i->shape, k);
+    st = ev_own(e, &ops[k], s->dtype == own->dtype ? s : own, &r[k]);
+  }
   i64 at[HLO_MAX_RANK] = {0}, polls = 0;
   hlo_dtype it = ids->dtype;
   const char *id_data = ops[n]->data;

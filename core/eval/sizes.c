@@ -17,16 +17,15 @@ bool ev_is_cut(const hlo_literal *l) {
 }
 
 // Does the way to a value set how much of dimension d is in use, or does only a type call it
-// dynamic? Then it has no size of its own, to XLA's dynamic padder neither. A size that something
-// sets goes on along a dimension that a type calls static, as long as the type has a dynamic one.
-// What comes from elsewhere (a parameter, a call) has a size where its type says so, and so has
-// what is too long a way off.
+// dynamic? Then it has no size of its own, to XLA's dynamic padder neither. What comes from
+// elsewhere (a parameter, a call) has a size where its type says so, and so has what is too long a
+// way off.
 static bool is_sized(const hlo_instr *i, i64 d, u32 *steps) {
   const hlo_shape *s = i->shape;
   const hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  if (i->opcode == HLO_SET_DIMENSION_SIZE && dims.v[0] == d) return true;
-  if (i->opcode != HLO_SET_DIMENSION_SIZE && !s->dynamic) return false;
   bool stated = s->dynamic && s->dynamic[d];
+  if (i->opcode == HLO_SET_DIMENSION_SIZE && dims.v[0] == d) return true;
+  if (i->opcode != HLO_SET_DIMENSION_SIZE && !stated) return false;
   if (*steps == 0) return stated;
   --*steps;
   if (i->opcode == HLO_SET_DIMENSION_SIZE || i->opcode == HLO_COPY || i->opcode == HLO_REVERSE)
@@ -38,7 +37,7 @@ static bool is_sized(const hlo_instr *i, i64 d, u32 *steps) {
       if (dims.v[k] == d) return is_sized(hlo_operand(i, 0), k, steps);
     return false;
   }
-  if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return stated;
+  if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return true;
   bool any = false;
   for (u32 k = 0; k < i->noperands && !any; k++)
     any = hlo_operand(i, k)->shape->rank == s->rank && is_sized(hlo_operand(i, k), d, steps);

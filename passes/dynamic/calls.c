@@ -15,7 +15,7 @@ static bool is_about_sizes(const hlo_instr *i) {
 static bool is_inlined(const hlo_instr *i) {
   if (i->opcode != HLO_CALL && i->opcode != HLO_FUSION) return false;
   bool dynamic = hlo_shape_is_dynamic(i->shape);
-  for (u32 k = 0; k < i->noperands; k++) dynamic |= hlo_shape_is_dynamic(hlo_operand(i, k)->shape);
+  for (u32 k = 0; k < i->noperands; k++) dynamic |= pass_is_cut(hlo_operand(i, k));
   if (dynamic || i->opcode == HLO_CALL) return dynamic;
   hlo_for_each_instr(x, hlo_fusion_comp(i))
     if (is_about_sizes(x)) return true;
@@ -71,12 +71,11 @@ bool dyn_call(dyn *d, hlo_instr *i) {
 }
 
 // ---- tuples that grow ---------------------------------------------------------------------------
-// The dimensions of x that have sizes, or that `stated`, its type, says are dynamic.
-static void find_dims(const dyn *d, const hlo_instr *x, const hlo_shape *stated, dyn_dims *out) {
+// The dimensions that a type says are dynamic.
+static void find_dims(const hlo_shape *stated, dyn_dims *out) {
   for (u32 k = 0, n = hlo_shape_leaves(stated); k < n; k++) {
-    const hlo_shape *s = hlo_shape_leaf(stated, k);
-    for (u32 j = 0; j < s->rank; j++) {
-      bool has = (s->dynamic && s->dynamic[j]) || (s->dynamic && dyn_size(d, x, k, j));
+    for (u32 j = 0; j < hlo_shape_leaf(stated, k)->rank; j++) {
+      bool has = dyn_states(stated, k, j);
       for (size_t t = 0; t < out->n; t++) has &= out->v[t].leaf != k || out->v[t].dim != j;
       if (has) hs_vec_push(out, ((dyn_dim){k, j}));
     }
@@ -176,8 +175,8 @@ bool dyn_while(dyn *d, hlo_instr *i) {
   hlo_computation *f[] = {own(d, i, body_first ? 1 : 0), own(d, i, body_first ? 0 : 1)};
   hlo_instr *init = hlo_operand(i, 0);
   dyn_dims dims = {0};
-  find_dims(d, init, i->shape, &dims);
-  for (u32 k = 0; k < 2; k++) find_dims(d, init, f[k]->params[0]->shape, &dims);
+  find_dims(i->shape, &dims);
+  for (u32 k = 0; k < 2; k++) find_dims(f[k]->params[0]->shape, &dims);
   bool fine = true;
   if (dims.n > HLO_MAX_LEAVES / 2) fine = refuse_elements(d, i);
   for (u32 k = 0; k < 2 && fine; k++) {
@@ -202,7 +201,7 @@ bool dyn_conditional(dyn *d, hlo_instr *i) {
     hlo_instr *arg = hlo_operand(i, k + 1);
     f[k] = own(d, i, k);
     dyn_dims dims = {0};
-    find_dims(d, arg, f[k]->params[0]->shape, &dims);
+    find_dims(f[k]->params[0]->shape, &dims);
     if (dims.n > HLO_MAX_LEAVES / 2) fine = refuse_elements(d, i);
     if (fine && dims.n) {
       grow(d, f[k]->params[0], &dims);
@@ -210,7 +209,7 @@ bool dyn_conditional(dyn *d, hlo_instr *i) {
     }
     hs_vec_free(&dims);
     fine = fine && dyn_computation(d, f[k]);
-    if (fine) find_dims(d, f[k]->root, i->shape, &results);
+    if (fine) find_dims(i->shape, &results);
   }
   if (fine && results.n) {
     for (u32 k = 0; k < n; k++) hlo_set_root(f[k], with_sizes(d, f[k]->root, &results));

@@ -50,7 +50,10 @@ bool dyn_has(const dyn *, const hlo_instr *);
 bool dyn_has_operand(const dyn *, const hlo_instr *);
 // The size, or the bound as a constant.
 hlo_instr *dyn_used(const dyn *, hlo_instr *, u32 leaf, u32 dim);
-// Gives `now`, which computes what `i` did, a size, where the type of i says that its leaf has any.
+// Whether a type calls a dimension dynamic.
+bool dyn_states(const hlo_shape *, u32 leaf, u32 dim);
+// Gives `now`, which computes what `i` did, a size where the type of i calls the dimension dynamic:
+// along others a size that was set does not go on.
 void dyn_give(dyn *, const hlo_instr *i, hlo_instr *now, u32 leaf, u32 dim, hlo_instr *size);
 // All sizes of one leaf for another of the same rank.
 void dyn_give_leaf(dyn *, const hlo_instr *i, hlo_instr *now, u32 leaf, const hlo_instr *from,

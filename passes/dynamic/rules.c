@@ -175,7 +175,8 @@ static hlo_instr *neutral(hlo_instr *i, u32 k, u32 n) {
   hlo_instr *init = hlo_operand(i, n + k);
   hlo_dtype t = hlo_operand(i, k)->shape->dtype;
   hlo_opcode op = n == 1 ? pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) : HLO_OP_INVALID;
-  bool counts = (op == HLO_ADD || op == HLO_MULTIPLY) && !pass_alg_is_identity(op, init);
+  bool counts =
+      (op == HLO_ADD || op == HLO_XOR || op == HLO_MULTIPLY) && !pass_alg_is_identity(op, init);
   if (counts && op == HLO_ADD && !hlo_dtype_has_zero(t)) return NULL;
   if (counts) return hlo_build_scalar_f64(i->parent, t, op == HLO_MULTIPLY);
   if (n == 1 && pass_alg_counts_init_again(i)) return NULL;
@@ -230,7 +231,7 @@ static bool reduce_window(dyn *d, hlo_instr *i) {
     for (u32 j = 0; w && j < w->n; j++) {
       hlo_instr *size = dyn_size(d, first, 0, j);
       if (!size) continue;
-      if (!is_trivial(&w->v[j]) || !i->shape->dynamic) {
+      if (!is_trivial(&w->v[j]) || !dyn_states(i->shape, k, j)) {
         if (!fill) fill = neutral(i, k, n);
         if (!fill) return dyn_refuse(d, i, no_neutral);
         x = dyn_mask(x, j, size, fill);
@@ -295,13 +296,17 @@ bool dyn_convolution(dyn *d, hlo_instr *i) {
     if (dyn_size(d, of[1], 0, (u32)l->rhs_spatial[k]))
       return dyn_refuse(d, i, "the window has a dynamic size");
   contract(d, of, now, (const i64[]){l->lhs_feature, l->rhs_input_feature});
-  dyn_give(d, i, i, 0, (u32)l->out_batch, dyn_size(d, of[0], 0, (u32)l->lhs_batch));
-  dyn_give(d, i, i, 0, (u32)l->out_feature, dyn_size(d, of[1], 0, (u32)l->rhs_output_feature));
+  const i64 kept[] = {l->lhs_batch, l->rhs_output_feature}, to[] = {l->out_batch, l->out_feature};
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *n = dyn_size(d, of[k], 0, (u32)kept[k]);
+    if (n && !dyn_states(i->shape, 0, (u32)to[k])) now[k] = zeroed(now[k], kept[k], n);
+    dyn_give(d, i, i, 0, (u32)to[k], n);
+  }
   for (u32 k = 0; k < l->nspatial && w && k < w->n; k++) {
     u32 from = (u32)l->lhs_spatial[k];
     hlo_instr *n = dyn_size(d, of[0], 0, from);
     if (!n) continue;
-    if (!is_trivial(&w->v[k])) {
+    if (!is_trivial(&w->v[k]) || !dyn_states(i->shape, 0, (u32)l->out_spatial[k])) {
       now[0] = zeroed(now[0], from, n);
       n = windows(n, &w->v[k]);
     }
@@ -331,10 +336,7 @@ static hlo_computation *in_use_first(hlo_computation *f) {
 // them must stay where it is then.
 static bool shows_all(const hlo_instr *sort, u32 dim) {
   bool all = false;
-  for (u32 k = 0; k < sort->noperands; k++) {
-    const hlo_shape *s = hlo_shape_leaf(sort->shape, k);
-    all |= !(s->dynamic && s->dynamic[dim]);
-  }
+  for (u32 k = 0; k < sort->noperands; k++) { all |= !dyn_states(sort->shape, k, dim); }
   return all;
 }
 

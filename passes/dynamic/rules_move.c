@@ -58,7 +58,7 @@ bool dyn_slice(dyn *d, hlo_instr *i) {
   const hlo_shape *s = i->shape;
   for (u32 k = 0; k < s->rank; k++) {
     hlo_instr *n = dyn_size(d, hlo_operand(i, 0), 0, k);
-    if (n && s->dynamic && s->dynamic[k]) dyn_give(d, i, i, 0, k, dyn_clamped(n, s->dims[k]));
+    if (n) dyn_give(d, i, i, 0, k, dyn_clamped(n, s->dims[k]));
   }
   return true;
 }
@@ -108,7 +108,8 @@ bool dyn_concatenate(dyn *d, hlo_instr *i) {
   u32 dim = (u32)hlo_attr_ints(i, HLO_ATTR_DIMENSIONS).v[0], rank = i->shape->rank;
   hlo_instr *now = i, *at = dyn_used(d, hlo_operand(i, 0), 0, dim), *zero = dyn_const(i->parent, 0);
   bool moves = false;
-  for (u32 k = 0; k < i->noperands && i->shape->dynamic; k++)
+  bool varies = dyn_states(i->shape, 0, dim);  // else parts are used whole
+  for (u32 k = 0; k < i->noperands && varies; k++)
     moves |= dyn_size(d, hlo_operand(i, k), 0, dim) != NULL;
   if (moves && i->noperands > 1) {
     hlo_instr *first = hlo_operand(i, 0);
@@ -170,9 +171,9 @@ static u32 major_of(const hlo_shape *s, u32 from, u32 to) {
 }
 
 // The sizes of a reshape's result, tn, where it has any; false when elements in use stay where they
-// are.
-static bool reshaped(const hlo_shape *a, hlo_instr *const *fn, const hlo_shape *r,
-                     hlo_computation *c, hs_arena *mem, hlo_instr **tn) {
+// are. Of a group without a dynamic dimension in the result all are, and fn loses its sizes.
+static bool reshaped(const hlo_shape *a, hlo_instr **fn, const hlo_shape *r, hlo_computation *c,
+                     hs_arena *mem, hlo_instr **tn) {
   pass_dim_group *g = HS_NEW_ARRAY(mem, pass_dim_group, a->rank + r->rank + 3);
   u32 n = pass_dim_groups(a, r, g);
   bool moves = false;
@@ -184,9 +185,11 @@ static bool reshaped(const hlo_shape *a, hlo_instr *const *fn, const hlo_shape *
     if (!nsized) continue;
     for (u32 j = g[k].to; j < g[k + 1].to; j++)
       if (r->dynamic && r->dynamic[j] && (dim < 0 || r->dims[j] > 1)) dim = j;
-    if (dim >= 0) tn[dim] = share(a, fn, g[k], g[k + 1], r, dim, c);
+    for (u32 j = g[k].from; dim < 0 && j < g[k + 1].from; j++) fn[j] = NULL;
+    if (dim < 0) continue;
+    tn[dim] = share(a, fn, g[k], g[k + 1], r, dim, c);
     bool major = nsized == 1 && sized <= major_of(a, g[k].from, g[k + 1].from) &&
-                 (dim < 0 || dim <= major_of(r, g[k].to, g[k + 1].to));
+                 dim <= major_of(r, g[k].to, g[k + 1].to);
     moves |= !major;
   }
   return moves;
@@ -294,7 +297,7 @@ bool dyn_dynamic_update_slice(dyn *d, hlo_instr *i) {
     return dyn_refuse(d, i, "its indices are one array");
   hlo_instr *old = NULL;
   for (u32 k = 0; k < rank; k++) {
-    hlo_instr *n = dyn_size(d, update, 0, k);
+    hlo_instr *n = dyn_size(d, hlo_operand(i, 1), 0, k);
     if (!n) continue;
     for (u32 j = 0; j < rank && !old; j++) start[j] = hlo_operand(i, j + 2);
     if (!old) old = dynamic_slice(x, start, update->shape->dims);

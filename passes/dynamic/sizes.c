@@ -70,8 +70,13 @@ hlo_instr *dyn_used(const dyn *d, hlo_instr *i, u32 leaf, u32 dim) {
   return s ? s : dyn_const(i->parent, hlo_shape_leaf(i->shape, leaf)->dims[dim]);
 }
 
+bool dyn_states(const hlo_shape *s, u32 leaf, u32 dim) {
+  const bool *dynamic = hlo_shape_leaf(s, leaf)->dynamic;
+  return dynamic && dynamic[dim];
+}
+
 void dyn_give(dyn *d, const hlo_instr *i, hlo_instr *now, u32 leaf, u32 dim, hlo_instr *size) {
-  if (hlo_shape_leaf(i->shape, leaf)->dynamic) dyn_set_size(d, now, leaf, dim, size);
+  if (dyn_states(i->shape, leaf, dim)) dyn_set_size(d, now, leaf, dim, size);
 }
 
 void dyn_give_leaf(dyn *d, const hlo_instr *i, hlo_instr *now, u32 leaf, const hlo_instr *from,

@@ -188,7 +188,12 @@ hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
 }
 
 bool pass_hides_size(const hlo_instr *x) {
-  return x->opcode == HLO_SET_DIMENSION_SIZE && !hlo_shape_is_dynamic(x->shape);
+  const bool *stated = x->shape->dynamic;
+  for (const hlo_instr *y = x; y->opcode == HLO_SET_DIMENSION_SIZE; y = hlo_operand(y, 0)) {
+    i64 dim = hlo_attr_ints(y, HLO_ATTR_DIMENSIONS).v[0];
+    if (!stated || !stated[dim]) return true;
+  }
+  return false;
 }
 bool pass_is_cut(const hlo_instr *x) {
   return pass_hides_size(x) || hlo_shape_is_dynamic(x->shape);

@@ -108,7 +108,8 @@ hlo_instr *pass_element(hlo_instr *tuple, i64 k);
 // The value, its arrays converted to the element types of `stated`: an instruction may state its
 // result in another precision than its operands have.
 hlo_instr *pass_as_stated(hlo_instr *, const hlo_shape *stated);
-// Is it a size set under a static type? That lasts until the next operation.
+// Is it a size set along a dimension that its type calls static? That lasts until the next
+// operation.
 bool pass_hides_size(const hlo_instr *);
 // Whether only a part of the value may be in use: by its type, or by a size that it hides.
 bool pass_is_cut(const hlo_instr *);

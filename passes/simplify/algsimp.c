@@ -451,10 +451,13 @@ static bool eligible(const hlo_instr *i) {
   if (i->opcode == HLO_PARAMETER) return false;
   if (i->opcode == HLO_CUSTOM_CALL) return true;
   if (hlo_shape_is_dynamic(i->shape) || pass_reads_cut(i)) return false;
-  // an operand ends a size that its own operand hides, and rules would look past it
-  for (u32 k = 0; k < i->noperands; k++)
-    for (u32 j = 0; j < hlo_operand(i, k)->noperands; j++)
-      if (pass_hides_size(hlo_operand(hlo_operand(i, k), j))) return false;
+  // an operand ends a size that its own operand has or hides, and rules would look past it
+  for (u32 k = 0; k < i->noperands; k++) {
+    const hlo_instr *x = hlo_operand(i, k);
+    bool moves = hlo_op_has(x->opcode, HLO_F_MOVEMENT);
+    for (u32 j = 0; j < x->noperands; j++)
+      if (moves ? pass_is_cut(hlo_operand(x, j)) : pass_hides_size(hlo_operand(x, j))) return false;
+  }
   return true;
 }
 
