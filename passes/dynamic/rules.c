@@ -179,7 +179,7 @@ static hlo_instr *neutral(hlo_instr *i, u32 k, u32 n) {
       (op == HLO_ADD || op == HLO_XOR || op == HLO_MULTIPLY) && !pass_alg_is_identity(op, init);
   if (counts && op == HLO_ADD && !hlo_dtype_has_zero(t)) return NULL;
   if (counts) return hlo_build_scalar_f64(i->parent, t, op == HLO_MULTIPLY);
-  if (n == 1 && pass_alg_counts_init_again(i)) return NULL;
+  if (op == HLO_OP_INVALID && pass_alg_counts_init_again(i)) return NULL;
   return init->shape->dtype == t ? init : hlo_build_convert(init, t);
 }
 

@@ -248,7 +248,7 @@ static hs_status run(pass_ctx *c) {
         continue;
       }
       bool known = pass_alg_reducer(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)) != HLO_OP_INVALID;
-      if (scan && i->noperands == 2 && (!known || pass_alg_counts_init_again(i))) {
+      if (scan && ((i->noperands == 2 && !known) || pass_alg_counts_init_again(i))) {
         pass_note_declined(c, i, NULL,
                            known ? "its initial value counts in each tile"
                                  : "its initial value may count in each tile");

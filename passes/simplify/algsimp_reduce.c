@@ -1,6 +1,5 @@
 // algsimp_reduce.c — reductions over empty or size-1 dimensions, and of broadcasts, transposes,
 // reshapes and other reductions; reduce-windows that are simpler operations; sorts of one element.
-#include "core/eval/eval.h"
 #include "passes/simplify/algsimp.h"
 
 #define X hlo_operand(i, 0)
@@ -653,47 +652,4 @@ ALG_RULE(sort_broadcast) {
   return i->noperands == 1 && X->opcode == HLO_BROADCAST && hlo_operand(X, 0)->shape->rank == 0
              ? X
              : NULL;
-}
-
-// ---- initial values -----------------------------------------------------------------------------
-static const hlo_instr *unconverted(const hlo_instr *v) {
-  while (v->opcode == HLO_CONVERT) v = hlo_operand(v, 0);
-  return v;
-}
-
-// Can a reducer be evaluated at once: small arrays, and nothing called that may take long?
-static bool is_small(const hlo_computation *f) {
-  enum { MOST = 4096 };
-  hlo_for_each_instr(i, f)
-    if (!hlo_shape_is_array(i->shape) || i->shape->elements > MOST || hlo_ncalled(i) ||
-        hlo_has_side_effect(i))
-      return false;
-  return true;
-}
-
-// A constant as a scalar of type t; NULL: it has no value, or parts. The caller's reference.
-static hlo_literal *scalar_of(const hlo_instr *c, hlo_dtype t) {
-  const hlo_literal *l = c->opcode == HLO_CONSTANT ? hlo_constant_value(c) : NULL;
-  if (!l || hlo_literal_has_elided(l) || !hlo_shape_is_scalar(l->shape)) return NULL;
-  if (l->shape->dtype == t) return hlo_literal_ref(l);
-  if (hlo_dtype_is_complex(t) || hlo_dtype_is_complex(l->shape->dtype)) return NULL;
-  return hlo_literal_scalar_f64(c->parent->module->ctx, t, hlo_literal_f64(l, 0));
-}
-
-// What f makes of the value twice is the value once where it may go in any number of times.
-bool pass_alg_counts_init_again(const hlo_instr *r) {
-  const hlo_computation *f = hlo_attr_comp(r, HLO_ATTR_TO_APPLY);
-  if (f->nparams != 2 || !is_small(f)) return false;
-  hlo_literal *x = scalar_of(unconverted(hlo_operand(r, 1)), f->params[0]->shape->dtype),
-              *two[] = {x, x}, *y = NULL;
-  hs_status s = x && f->params[1]->shape == f->params[0]->shape
-                    ? hlo_eval_computation(f, 2, two, NULL, &y)
-                    : HS_GOOD;
-  hs_status_drop(s);
-  bool again = false;
-  if (y && y->shape->dtype == x->shape->dtype) again = !hlo_literal_equal(x, y);
-  else if (y) again = hlo_literal_f64(x, 0) != hlo_literal_f64(y, 0);
-  hlo_literal_unref(x);
-  hlo_literal_unref(y);
-  return again;
 }
