@@ -138,7 +138,14 @@ static void in_place(const hlo_instr *i, u32 depth, cp_pairs *out) {
   }
 }
 
-void cp_in_place(const hlo_instr *i, cp_pairs *out) { in_place(i, 0, out); }
+void cp_in_place(const hlo_instr *i, cp_pairs *out) {
+  size_t n = out->n;
+  in_place(i, 0, out);
+  // a copy of an operand would end the size that it hides
+  for (size_t k = n; k < out->n; k++)
+    if (!pass_hides_size(hlo_operand(i, out->v[k].operand))) out->v[n++] = out->v[k];
+  out->n = n;
+}
 
 static bool elementwise(const hlo_instr *i) {
   return hlo_op_has(i->opcode, HLO_F_ELEMENTWISE) || i->opcode == HLO_COPY ||
