@@ -280,9 +280,9 @@ static u32 put_free(const hlo_shape *s, const i64 *strides, hlo_ints batch, hlo_
   return n;
 }
 
-// Where the rows of A do not nest: the outer ones become batch dims, over which B stays where it is,
-// when those that remain nest and are enough for a product of their own, and B is small, for it is
-// read again for each of them. Else A has to be packed.
+// Where the rows of A do not nest: the outer ones become batch dims, over which B stays where it
+// is, when those that remain nest and are enough for a product of their own, and B is small, for it
+// is read again for each of them. Else A has to be packed.
 static void rows_as_batch(dot *d, groups *ga, groups *gb) {
   enum { LEAST_ROWS = 16, MOST_BYTES = 128 << 10 };
   groups rest = *ga;
