@@ -236,7 +236,6 @@ hs_status ev_match_precision(ev *e, hlo_dtype want, hlo_literal **l) {
   return *l = r, HS_GOOD;
 }
 
-// Inputs of another precision than the computation takes are brought to its.
 // Brings floats of another precision than the computation's parameters to theirs.
 static hs_status match_inputs(ev *e, const hlo_computation *c, u32 n, hlo_literal **in) {
   for (u32 k = 0; c && k < n && n + k < c->nparams; k++)

@@ -24,7 +24,6 @@ repl_json *repl_json_root(void) {
   return JSON(cJSON_CreateObject());
 }
 void repl_json_free(repl_json *root) { cJSON_Delete(NODE(root)); }
-static bool is_empty(const repl_json *j) { return !j || !((const cJSON *)(const void *)j)->child; }
 
 // Valid UTF-8: what is not becomes U+FFFD, NUL too, which C strings cannot hold.
 static void put_clean(hs_buf *clean, const char *value, size_t n) {
@@ -192,10 +191,6 @@ bool repl_json_whole(const repl_json *j, i64 *out) {
 bool repl_json_built(void) { return false; }
 repl_json *repl_json_root(void) { return NULL; }
 void repl_json_free(repl_json *root) { (void)root; }
-bool is_empty(const repl_json *j) {
-  (void)j;
-  return true;
-}
 repl_json *repl_json_object(repl_json *p, const char *k) {
   (void)p, (void)k;
   return NULL;
