@@ -414,7 +414,7 @@ static void measures(void **st) {
 // with several values.
 static void markers(void **st) {
   (void)st;
-  enum { MARKER = 1, DEVICES = 2, BODY = 4 };
+  enum { MARKER = 1, DEVICES = 2, BODY = 4, JAX = 8 };
   static const struct {
     const char *target;
     int flags;
