@@ -108,7 +108,8 @@ static void say_parts(repl_cmd *c, const hlo_module *m, const prof_module *e) {
     part(c, "fresh memory", t->fresh_s);
     repl_say(c->out, "  (memory and compute of a kernel overlap)\n");
     if (t->unknown_loops)
-      repl_say(c->out, "  %u loop%s: nothing says how often, %d iterations are assumed (see trips)\n",
+      repl_say(c->out,
+               "  %u loop%s: nothing says how often, %d iterations are assumed (see trips)\n",
                t->unknown_loops, t->unknown_loops == 1 ? "" : "s", PROF_GUESSED_TRIPS);
   }
   repl_json *list = repl_json_array(c->doc, "unknown");

@@ -73,8 +73,7 @@ static void list(repl_cmd *c) {
       if (trips >= 0) repl_json_num(e, "trips", trips);
       else repl_json_null(e, "trips");
       repl_json_str(e, "source", source);
-      if (trips >= 0 && !c->doc)
-        repl_say(c->out, "%-30s %12g  %s\n", i->name, trips, source);
+      if (trips >= 0 && !c->doc) repl_say(c->out, "%-30s %12g  %s\n", i->name, trips, source);
       else if (!c->doc) repl_say(c->out, "%-30s %12s  %s\n", i->name, "-", source);
       n++, unknown += trips < 0;
     }
