@@ -50,8 +50,8 @@ bool *hlo_heavy_bodies(const hlo_module *, hs_arena *);
 // 0 for a scalar state), its first value and its step; the pointers may be NULL.
 i64 hlo_trip_count(const hlo_instr *while_instr);
 i64 hlo_trip_count_pattern(const hlo_instr *while_instr, i64 *element, i64 *start, i64 *stride);
-// The same for figures of cost and time, on average over executions: where the text of the loop does
-// not say it, what somebody stated in its frontend attributes, as
+// The same for figures of cost and time, on average over executions: where the text of the loop
+// does not say it, what somebody stated in its frontend attributes, as
 // frontend_attributes={hlosh.trips="17.5"}; else -1. No rewrite may rely on what is only stated.
 #define HLO_TRIPS_KEY "hlosh.trips"
 double hlo_expected_trips(const hlo_instr *while_instr);

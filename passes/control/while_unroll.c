@@ -1,10 +1,10 @@
-// while_unroll.c — while_loop_unroller: a counted loop becomes its iterations, one after the other
+// while_unroll.c — while_loop_unroller: a counted loop becomes its iterations, one after another
 // (xla/service/while_loop_unroller.cc, which unrolls fully within the same two limits).
 //
 // What a loop costs beside its work is that each iteration writes its state to memory and the next
 // one reads it. Unrolled, a chain of elementwise operations is one kernel that keeps it in
-// registers: the five iterations of JAX's random bits (threefry) are the case that nearly every
-// program has. With `pointwise` only such loops are unrolled, and only over arrays large enough that
+// registers: the five iterations of JAX's random bits (threefry) are what nearly every program
+// has. With `pointwise` only such loops are unrolled, and only over arrays large enough that
 // the memory matters; the others gain little and make code long.
 #include "passes/control/while_state.h"
 
