@@ -43,6 +43,7 @@ const prof_calibration prof_generic = {
     .key = "generic",
     .threads = 2,
     .run_s = 0.05e-6,
+    .cheap_run_s = 0.05e-6,
     .kernel_s = 0.05e-6,
     .parallel_s = 3e-6,
     .loop_s = 0.05e-6,
@@ -204,7 +205,7 @@ static void print_curve(hs_buf *b, const char *name, u32 threads, const prof_cur
 }
 
 #define FORMAT "hlosh calibration "
-#define VERSION "3"
+#define VERSION "4"
 
 void prof_calibration_print(const prof_calibration *c, hs_buf *b) {
   hs_buf_printf(b, FORMAT VERSION "\nkey %s\nthreads %u\nseconds %.3g\n", c->key, c->threads,

@@ -23,9 +23,14 @@ void prof_curve_add(prof_curve *, double x, double y);  // x above the last one'
 // all hold what that of one does not.
 void prof_curve_add_all(prof_curve c[2], double x, double y, u32 threads, bool bytes);
 
+// XLA:CPU hands a run to another thread, but for those of fewer operations, by its own count, in
+// which a loop counts once (PjRtCpuClient, "cheap computation").
+#define PROF_XLA_CHEAP 1000
+
 // FIGURE(name, what it is): seconds, or seconds per what is named.
 #define PROF_FIGURES(FIGURE)                                                        \
   FIGURE(run_s, "a run of a program with nothing in it")                            \
+  FIGURE(cheap_run_s, "the same where XLA does not hand it to another thread")      \
   FIGURE(kernel_s, "a kernel with nothing to do")                                   \
   FIGURE(parallel_s, "a loop that the threads share, with nothing to do")           \
   FIGURE(loop_s, "an iteration of a while loop, its kernels aside")                 \

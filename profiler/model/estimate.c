@@ -481,7 +481,8 @@ static void add_fresh(const prof_device *d, const hlo_module *m, const hlo_memor
   const prof_curve *rate = &d->measured->fresh[d->threads > 1];
   const hlo_shape *result = m->entry->root->shape;
   double temporaries = HS_MAX((double)memory->temp_bytes, 0);
-  e->time_s += d->measured->run_s;
+  bool cheap = d->measured->xla && hlo_cost_xla(m).flops < PROF_XLA_CHEAP;
+  e->time_s += cheap ? d->measured->cheap_run_s : d->measured->run_s;
   if (rate->y[rate->n - 1] >= PROF_NOTHING_FRESH) return;
   e->fresh_s = temporaries / prof_curve_at(rate, HS_MAX(temporaries, 1));
   for (u32 k = 0, n = hlo_shape_leaves(result); k < n; k++) {

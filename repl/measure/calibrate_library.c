@@ -94,10 +94,20 @@ static hs_status measure_sharing(calibrate_bench *b) {
   return HS_GOOD;
 }
 
+// What a run of a program of n additions takes beside its kernel.
+static hs_status time_run(calibrate_bench *b, u32 n, double *s) {
+  HS_TRY(calibrate_time(b, 1,
+                        hs_format("HloModule run\nENTRY e {\n  p = f32[%u] parameter(0)\n"
+                                  "  ROOT r = f32[%u] add(p, p)\n}\n",
+                                  n, n),
+                        s));
+  *s = calibrate_above(*s, b->c->kernel_s);
+  return HS_GOOD;
+}
+
 hs_status calibrate_calls(calibrate_bench *b) {
   enum { CHAIN = 64, TRIES = 5 };
-  // XLA hands a run to another thread, but for those of less than a thousand operations
-  const u32 trips = 2000, run = b->xla ? 2048 : 8;
+  const u32 trips = 2000;
   prof_calibration *c = b->c;
   calibrate_say(b, "calls of kernels");
   hs_buf text = {0};
@@ -112,16 +122,14 @@ hs_status calibrate_calls(calibrate_bench *b) {
   hs_buf_free(&text);
   HS_TRY(s);
   c->kernel_s = HS_MAX(t / CHAIN, LEAST_S);
-  // how long that thread takes to start is another thing every time
-  for (u32 k = 0; k < (b->xla ? TRIES : 1u); k++) {
-    HS_TRY(calibrate_time(b, 1,
-                          hs_format("HloModule run\nENTRY e {\n  p = f32[%u] parameter(0)\n"
-                                    "  ROOT r = f32[%u] add(p, p)\n}\n",
-                                    run, run),
-                          &t));
+  HS_TRY(time_run(b, 8, &c->cheap_run_s));
+  // XLA hands other runs to another thread, and how long that takes to start is another thing every
+  // time
+  c->run_s = c->cheap_run_s;
+  for (u32 k = 0; k < TRIES && b->xla; k++) {
+    HS_TRY(time_run(b, 2 * PROF_XLA_CHEAP, &t));
     c->run_s = k ? HS_MIN(c->run_s, t) : t;
   }
-  c->run_s = calibrate_above(c->run_s, c->kernel_s);
   double loop;
   // XLA makes one function of loops over less than a kilobyte
   const u32 n = b->xla ? 1024 : 8;

@@ -1,5 +1,5 @@
 // kernels.c: the estimator's kernels as the cpu backend makes them: products and convolutions, what
-// they do beside the operations and among how many threads, and short rows.
+// they do beside the operations and among how many threads, and short rows; and as XLA does.
 #include "tests/unit/profiler/loaded.h"
 
 #include <stdio.h>
@@ -236,11 +236,77 @@ static void across(void **st) {
   unload(&x);
 }
 
+// What XLA runs without handing it to another thread: less than a thousand operations, and our own
+// backend knows no such difference.
+static void cheap_runs_of_xla(void **st) {
+  (void)st;
+  prof_calibration c = prof_generic;
+  prof_device d = prof_device_calibrated(&c);
+  double seconds[2][2];
+  for (u32 large = 0; large < 2; large++) {
+    char *text = hs_format("HloModule m\nENTRY e {\n  p = f32[%u] parameter(0)\n"
+                           "  ROOT r = f32[%u] add(p, p)\n}\n",
+                           PROF_XLA_CHEAP - 1 + large, PROF_XLA_CHEAP - 1 + large);
+    loaded x = load(text);
+    for (u32 xla = 0; xla < 2; xla++) {
+      prof_estimate e;
+      c.run_s = 1, c.cheap_run_s = 0.25, c.xla = xla;
+      assert_true(hs_ok(prof_estimate_module(x.m, &d, false, &e)));
+      seconds[large][xla] = e.time_s;
+    }
+    unload(&x);
+    hs_free(text);
+  }
+  assert_float_equal(seconds[0][0], 1, 0.01);
+  assert_float_equal(seconds[0][1], 0.25, 0.01);
+  assert_float_equal(seconds[1][1], 1, 0.01);
+}
+
+// XLA calls a comparator of several operations for every pair, and copies what it concatenates.
+static void kernels_of_xla(void **st) {
+  (void)st;
+  loaded x =
+      load("HloModule m\none {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
+           "  ROOT l = pred[] compare(a, b), direction=LT\n}\n"
+           "more {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  x = f32[] abs(a)\n"
+           "  y = f32[] abs(b)\n  ROOT l = pred[] compare(x, y), direction=LT\n}\n"
+           "ENTRY main {\n  p = f32[65536] parameter(0)\n"
+           "  q = f32[65536] sort(p), dimensions={0}, to_apply=one\n"
+           "  r = f32[65536] sort(p), dimensions={0}, to_apply=more\n"
+           "  c = f32[131072] concatenate(q, r), dimensions={0}\n"
+           "  u = f32[256,256] reshape(p)\n  v = f32[256,256] transpose(u), dimensions={1,0}\n"
+           "  ROOT t = (f32[131072], f32[256,256]) tuple(c, v)\n}\n");
+  prof_calibration c = prof_generic;
+  prof_device d = prof_device_calibrated(&c);
+  prof_module ours, xla;
+  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &ours)));
+  c.xla = true;
+  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &xla)));
+  u32 q = hlo_find_instr(x.m, "q")->id, r = hlo_find_instr(x.m, "r")->id,
+      k = hlo_find_instr(x.m, "c")->id;
+  assert_float_equal(ours.kernels[q].compute_s, xla.kernels[q].compute_s, 1e-12);
+  assert_float_equal(ours.kernels[r].compute_s, ours.kernels[q].compute_s, 1e-12);
+  assert_float_equal((float)xla.kernels[r].compute_s, (float)(65536 * 16 * c.comparator_s), 1e-9f);
+  assert_true(ours.kernels[k].compute_s > 0);
+  assert_float_equal(xla.kernels[k].compute_s, 0, 0);
+  assert_float_equal(work_of(&x, "v").pitch, 1024, 0);
+  prof_module_free(&ours);
+  prof_module_free(&xla);
+  unload(&x);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(filters), cmocka_unit_test(pieces),      cmocka_unit_test(images),
-      cmocka_unit_test(sharing), cmocka_unit_test(short_rows),  cmocka_unit_test(threads_together),
-      cmocka_unit_test(renamed), cmocka_unit_test(short_lines), cmocka_unit_test(cubes),
-      cmocka_unit_test(across)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(filters),
+                                     cmocka_unit_test(pieces),
+                                     cmocka_unit_test(images),
+                                     cmocka_unit_test(sharing),
+                                     cmocka_unit_test(short_rows),
+                                     cmocka_unit_test(threads_together),
+                                     cmocka_unit_test(renamed),
+                                     cmocka_unit_test(short_lines),
+                                     cmocka_unit_test(cubes),
+                                     cmocka_unit_test(across),
+                                     cmocka_unit_test(cheap_runs_of_xla),
+                                     cmocka_unit_test(kernels_of_xla)};
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

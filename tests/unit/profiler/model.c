@@ -575,39 +575,6 @@ static void fresh_memory(void **st) {
   unload(&x);
 }
 
-// XLA calls a comparator of several operations for every pair, and copies what it concatenates.
-static void kernels_of_xla(void **st) {
-  (void)st;
-  loaded x =
-      load("HloModule m\none {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n"
-           "  ROOT l = pred[] compare(a, b), direction=LT\n}\n"
-           "more {\n  a = f32[] parameter(0)\n  b = f32[] parameter(1)\n  x = f32[] abs(a)\n"
-           "  y = f32[] abs(b)\n  ROOT l = pred[] compare(x, y), direction=LT\n}\n"
-           "ENTRY main {\n  p = f32[65536] parameter(0)\n"
-           "  q = f32[65536] sort(p), dimensions={0}, to_apply=one\n"
-           "  r = f32[65536] sort(p), dimensions={0}, to_apply=more\n"
-           "  c = f32[131072] concatenate(q, r), dimensions={0}\n"
-           "  u = f32[256,256] reshape(p)\n  v = f32[256,256] transpose(u), dimensions={1,0}\n"
-           "  ROOT t = (f32[131072], f32[256,256]) tuple(c, v)\n}\n");
-  prof_calibration c = prof_generic;
-  prof_device d = prof_device_calibrated(&c);
-  prof_module ours, xla;
-  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &ours)));
-  c.xla = true;
-  assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &xla)));
-  u32 q = hlo_find_instr(x.m, "q")->id, r = hlo_find_instr(x.m, "r")->id,
-      k = hlo_find_instr(x.m, "c")->id;
-  assert_float_equal(ours.kernels[q].compute_s, xla.kernels[q].compute_s, 1e-12);
-  assert_float_equal(ours.kernels[r].compute_s, ours.kernels[q].compute_s, 1e-12);
-  assert_float_equal((float)xla.kernels[r].compute_s, (float)(65536 * 16 * c.comparator_s), 1e-9f);
-  assert_true(ours.kernels[k].compute_s > 0);
-  assert_float_equal(xla.kernels[k].compute_s, 0, 0);
-  assert_float_equal(work_of(&x, "v").pitch, 1024, 0);
-  prof_module_free(&ours);
-  prof_module_free(&xla);
-  unload(&x);
-}
-
 static void curves(void **st) {
   (void)st;
   prof_curve c = {0};
@@ -684,7 +651,6 @@ int main(void) {
       cmocka_unit_test(calibration_text),
       cmocka_unit_test(older_calibration),
       cmocka_unit_test(fresh_memory),
-      cmocka_unit_test(kernels_of_xla),
       cmocka_unit_test(curves),
       cmocka_unit_test(units),
   };
