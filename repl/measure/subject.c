@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "backends/pjrt/pjrt.h"
+#include "core/analysis/cost.h"
 #include "repl/shell/exec.h"
 #include "repl/shell/plugin.h"
 
@@ -73,6 +75,28 @@ hs_status comparison_peers(repl_cmd *c, const backend *peer[2]) {
 }
 
 // ---- one subject --------------------------------------------------------------------------------
+// Bytes that its kernels move in one run, each as often as it is executed.
+static hs_status sum_bytes(subject *x, const backend_compiled *b) {
+  // the module that the kernels' names are of
+  const hlo_module *m = x->m;
+  if (backend_has(x->be, BACKEND_XLA)) m = pjrt_compiled_result(x->exe)->optimized;
+  hlo_cost_table cost = {0};
+  if (m && hlo_known_invalid(m)) m = NULL;
+  if (m) HS_TRY(hlo_cost_module(m, &cost));
+  // where a computation has several callers, a backend may have made kernels of each
+  u32 *copies = hs_calloc(cost.n + 1u, sizeof *copies);
+  for (u32 pass = 0; pass < 2; pass++)
+    for (u32 k = 0; k < b->nkernels; k++) {
+      const hlo_instr *i = m ? hlo_find_instr(m, b->kernels[k].name) : NULL;
+      bool known = i && i->id < cost.n;
+      if (pass == 0) copies[known ? i->id : cost.n]++;
+      else x->bytes_moved += b->kernels[k].bytes * (known ? cost.times[i->id] / copies[i->id] : 1);
+    }
+  hs_free(copies);
+  hlo_cost_free(&cost);
+  return HS_GOOD;
+}
+
 static hs_status subject_compile(repl_cmd *c, subject *x) {
   backend_options o = repl_backend_options(c->s);
   o.per_instruction = x->per_instruction;
@@ -84,7 +108,7 @@ static hs_status subject_compile(repl_cmd *c, subject *x) {
   x->compile_cpu_ms = b->compile_cpu_ms;
   x->compile_peak_bytes = b->compile_peak_bytes ? b->compile_peak_bytes : -1;
   x->kernels = b->nkernels;
-  for (u32 k = 0; k < b->nkernels; k++) x->bytes_moved += b->kernels[k].bytes;
+  HS_TRY(sum_bytes(x, b));
   x->argument_bytes = b->argument_bytes;
   x->output_bytes = b->output_bytes;
   x->alias_bytes = b->alias_bytes;
