@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/analysis/agree.h"
+#include "core/analysis/cost.h"
 #include "profiler/units.h"
 #include "repl/measure/apart.h"
 #include "repl/measure/power.h"
@@ -81,6 +82,20 @@ typedef struct cells {
   const char *p[MAX_SUBJECTS];
 } cells;
 
+// What the figures that are reckoned leave out.
+static void say_loops(repl_cmd *c, bool estimated) {
+  u32 n = 0;
+  char text[32];
+  hlo_for_each_comp(k, c->m)
+    hlo_for_each_instr(i, k) n += i->opcode == HLO_WHILE && hlo_expected_trips(i) < 0;
+  if (n && estimated)
+    repl_say(c->out, "  %s: nothing says how often, %d iterations are assumed (see trips)\n",
+             repl_plural(text, n, "loop"), PROF_GUESSED_TRIPS);
+  else if (n)
+    repl_say(c->out, "  %s: nothing says how often, counted once in the bytes (see trips)\n",
+             repl_plural(text, n, "loop"));
+}
+
 static void say_table(repl_cmd *c, const subject *x, u32 n) {
   cells t = {0};
   char a[64], b[32];
@@ -133,6 +148,7 @@ static void say_table(repl_cmd *c, const subject *x, u32 n) {
   ROW("temporaries", "%s", bytes_or_dash(a, x[k].temp_bytes));
   ROW("peak", "%s", bytes_or_dash(a, x[k].peak_bytes));
 #undef ROW
+  say_loops(c, est);
   for (u32 k = 0; k < n; k++)
     if (hs_ok(x[k].failed)) power_say_slowed(c, x[k].label, &x[k].power);
 }
