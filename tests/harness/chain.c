@@ -323,6 +323,7 @@ static bool unsettled(way *w, const hlo_module *other) {
   if (shows_unused(side->m, side->nargs, side->args)) return true;
   if (draws(side->m) || sorts_without_order(side->m, side->nargs, side->args) ||
       picks_among_nans(side->m, side->nargs, side->args) ||
+      shows_bits_of_nans(side->m, side->nargs, side->args) ||
       factors_indefinite(side->m, side->nargs, side->args))
     return true;
   if (moves(side, side->m, side->value)) return true;

@@ -203,6 +203,23 @@ bool picks_among_nans(const hlo_module *m, u32 nargs, hlo_literal *const *args) 
   return (m->nops[HLO_REDUCE] || m->nops[HLO_REDUCE_WINDOW]) && seen(m, nargs, args, look_for_nan);
 }
 
+static hs_status look_for_nan_bits(void *arg, const hlo_observation *o) {
+  bool *yes = arg;
+  const hlo_shape *s = o->value->shape;
+  if (!hlo_shape_is_array(s) || !hlo_dtype_is_float(s->dtype) || !has_nan(o->value)) return HS_GOOD;
+  hlo_for_each_use(u, o->instr) {
+    const hlo_instr *i = u->user;
+    if (i->opcode == HLO_BITCAST || i->opcode == HLO_BITCAST_CONVERT)
+      *yes |= !hlo_dtype_is_float(i->shape->dtype);
+  }
+  return HS_GOOD;
+}
+
+bool shows_bits_of_nans(const hlo_module *m, u32 nargs, hlo_literal *const *args) {
+  return (m->nops[HLO_BITCAST] || m->nops[HLO_BITCAST_CONVERT]) &&
+         seen(m, nargs, args, look_for_nan_bits);
+}
+
 // ---- factors ------------------------------------------------------------------------------------
 // Positive definite, by more than rounding? By its own factorization in f64.
 static bool definite(const hlo_literal *l, i64 base, i64 n, bool lower) {

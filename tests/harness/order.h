@@ -15,6 +15,9 @@ bool sorts_without_order(const hlo_module *, u32 nargs, hlo_literal *const *args
 // Evaluates the module; true when a reduction of several arrays gives a NaN, or when one of any
 // gets NaNs and how it groups them makes a difference.
 bool picks_among_nans(const hlo_module *, u32 nargs, hlo_literal *const *args);
+// Evaluates the module; true when it takes the bits of a float that is a NaN: its sign and payload
+// are up to whoever makes it (IEEE 754, 6.2.3).
+bool shows_bits_of_nans(const hlo_module *, u32 nargs, hlo_literal *const *args);
 // Evaluates the module; true when it has a Cholesky factor, in a type of less than 32 bits, of a
 // matrix that is not positive definite by more than rounding. XLA leaves open what that is
 // (Operation Semantics, Cholesky), and a type without NaNs does not show it.
