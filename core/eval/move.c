@@ -183,9 +183,10 @@ hs_status hlo_eval_slice(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
   i64 fs[HLO_MAX_RANK], ts[HLO_MAX_RANK], start = 0;
   hlo_row_major_strides(from->rank, from->dims, fs);
   hlo_row_major_strides(to->rank, to->dims, ts);
-  for (u32 d = 0; d < to->rank; d++) {
+  // what is never stepped over may be beyond all numbers
+  for (u32 d = 0; d < to->rank && to->elements; d++) {
     start += sl->v[d].start * fs[d];
-    fs[d] *= sl->v[d].stride;
+    fs[d] = hs_mul_sat_i64(fs[d], sl->v[d].stride);
   }
   HS_TRY(ev_new(e, to, out));
   size_t w = width(ops[0]);
@@ -209,7 +210,7 @@ hs_status hlo_eval_reverse(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
   for (u32 k = 0; k < dims.n; k++) {
     i64 d = dims.v[k];
     if (ops[0]->dynamic_sizes) n[d] = ops[0]->dynamic_sizes[d];
-    start += (n[d] - 1) * ts[d];
+    if (s->elements) start += (n[d] - 1) * ts[d];
     fs[d] = -ts[d];
   }
   HS_TRY(ev_new(e, s, out));

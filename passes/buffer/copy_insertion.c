@@ -172,9 +172,8 @@ static void copy_in_place_operands(inserter *t, hlo_instr *i) {
   cp_pairs v = {0};
   cp_in_place(i, &v);
   if (i->id < t->f.nids) t->f.writes[i->id] = v.n > 0;
-  if (!v.n) return;
   bool *done = HS_NEW_ARRAY(t->c->scratch, bool, i->noperands + 1);
-  t->text = "overwritten in place, with other uses";
+  if (v.n) t->text = "overwritten in place, with other uses";
   for (u32 k = 0; k < v.n; k++) {
     u32 o = v.v[k].operand;
     if (!done[o]) copy_operand(t, i, o, all_leaves(t, hlo_operand(i, o)->shape));
