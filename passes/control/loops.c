@@ -249,6 +249,17 @@ void pass_loop_rename(pass_loop *l, u32 which, const char *prefix, const char *s
   }
 }
 
+void pass_loop_unroll(const pass_loop *l, i64 trips, hs_arena *a) {
+  hlo_instr *w = l->w, *state = hlo_operand(w, 0), *before = w->prev;
+  for (i64 k = 0; k < trips; k++) state = pass_inline_at(w, l->body, &state, a);
+  for (hlo_instr *i = before ? before->next : w->parent->first; i != w; i = i->next)
+    pass_origin_leaves(i, w, "");
+  bool known = !trips || hlo_attr_get(state, HLO_ATTR_ORIGIN);
+  hlo_replace(w, state);
+  // hlo_replace copied the loop's origin, which is not that of its iterations
+  if (!known && hlo_attr_get(state, HLO_ATTR_ORIGIN)) hlo_remove_attr(state, HLO_ATTR_ORIGIN);
+}
+
 // ---- counted loops ------------------------------------------------------------------------------
 void pass_counted_open(pass_counted *l, hlo_computation *c, i32 trips, u32 n,
                        hlo_instr *const *init, hs_arena *a) {

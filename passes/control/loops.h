@@ -54,6 +54,8 @@ enum { PASS_LOOP_BODY = 1, PASS_LOOP_COND = 2 };
 u32 pass_loop_sink(pass_loop *, u32 k, const hlo_instr *constant);
 // Adds a prefix or suffix to the names of body and condition, as XLA's passes do ("wide.body").
 void pass_loop_rename(pass_loop *, u32 which, const char *prefix, const char *suffix);
+// Replaces the while by so many iterations, one after another; 0: by its initial state.
+void pass_loop_unroll(const pass_loop *, i64 trips, hs_arena *);
 
 // ---- counted loops ------------------------------------------------------------------------------
 // for (index = 0; index < trips; index++) state = body(index, state), as a while whose state is

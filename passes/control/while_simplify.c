@@ -57,15 +57,7 @@ static bool unroll_trivial(pass_ctx *c, const pass_loop *l) {
   pass_note_done(c, w, NULL,
                  trips ? "trip count 1: replaced by its body"
                        : "trip count 0: replaced by its initial state");
-  hlo_instr *in = hlo_operand(w, 0);
-  if (trips == 0) return hlo_replace(w, in), true;
-  hlo_instr *before = w->prev, *root = pass_inline_at(w, l->body, &in, c->scratch);
-  for (hlo_instr *i = before ? before->next : w->parent->first; i != w; i = i->next)
-    pass_origin_leaves(i, w, "");
-  bool known = hlo_attr_get(root, HLO_ATTR_ORIGIN) != NULL;
-  hlo_replace(w, root);
-  // hlo_replace copied the loop's origin, which is not that of its iteration
-  if (!known && hlo_attr_get(root, HLO_ATTR_ORIGIN)) hlo_remove_attr(root, HLO_ATTR_ORIGIN);
+  pass_loop_unroll(l, trips, c->scratch);
   return true;
 }
 

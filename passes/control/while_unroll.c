@@ -75,14 +75,7 @@ static void unroll(const unroller *u, hlo_instr *w) {
   if (why || !pass_may_rewrite(c)) return;
   pass_note_done(c, w, NULL, "unrolled: %lld iterations of %u instructions", (long long)trips,
                  l.body->ninstrs);
-  hlo_instr *state = hlo_operand(w, 0), *before = w->prev;
-  for (i64 k = 0; k < trips; k++) state = pass_inline_at(w, l.body, &state, c->scratch);
-  for (hlo_instr *i = before ? before->next : w->parent->first; i != w; i = i->next)
-    pass_origin_leaves(i, w, "");
-  bool known = hlo_attr_get(state, HLO_ATTR_ORIGIN) != NULL;
-  hlo_replace(w, state);
-  // hlo_replace copied the loop's origin, which is not that of its iterations
-  if (!known && hlo_attr_get(state, HLO_ATTR_ORIGIN)) hlo_remove_attr(state, HLO_ATTR_ORIGIN);
+  pass_loop_unroll(&l, trips, c->scratch);
 }
 
 static hs_status run(pass_ctx *c) {
