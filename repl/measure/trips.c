@@ -13,6 +13,12 @@
 #include "repl/shell/exec.h"
 #include "repl/shell/inputs.h"
 
+static void state(hlo_instr *loop, double trips) {
+  char text[32];
+  (void)snprintf(text, sizeof text, "%.6g", trips);
+  hlo_set_frontend(loop, HLO_TRIPS_KEY, hs_str_of(text));
+}
+
 // ---- counting -----------------------------------------------------------------------------------
 typedef struct counts {
   repl_out *out;
@@ -50,10 +56,8 @@ static hs_status count(repl_cmd *c) {
   HS_TRY(s);
   hlo_for_each_comp(comp, c->m)
     hlo_for_each_instr(i, comp) {
-      char text[32];
       if (i->opcode != HLO_WHILE || hlo_trip_count(i) >= 0 || !(by.runs[i->id] > 0)) continue;
-      (void)snprintf(text, sizeof text, "%.6g", by.iterations[i->id] / by.runs[i->id]);
-      hlo_set_frontend(i, HLO_TRIPS_KEY, hs_str_of(text));
+      state(i, by.iterations[i->id] / by.runs[i->id]);
     }
   return HS_GOOD;
 }
@@ -91,7 +95,6 @@ hs_status cmd_trips(repl_cmd *c) {
   if (c->args.npos) {
     hlo_instr *i;
     double n = 0;
-    char text[32] = "";
     HS_TRY(repl_arg_instr(c, 0, &i));
     if (i->opcode != HLO_WHILE)
       return hs_fail_subject(HS_E_USAGE, i->name, "%%%s is no while loop but %s", i->name,
@@ -100,12 +103,12 @@ hs_status cmd_trips(repl_cmd *c) {
     if (!drop) {
       HS_TRY(repl_arg_num(c, "N", repl_arg(c, 1), &n));
       if (!(n >= 0) || n > 1e18) return repl_usage_error(c, "N is 0 or more, at most 1e18");
-      (void)snprintf(text, sizeof text, "%.6g", n);
       if (hlo_trip_count(i) >= 0)
         repl_note(c->out, "the text of %s says how often it runs: %lld", i->name,
                   (long long)hlo_trip_count(i));
     }
-    hlo_set_frontend(i, HLO_TRIPS_KEY, hs_str_of(text));
+    if (drop) hlo_set_frontend(i, HLO_TRIPS_KEY, (hs_str){0});
+    else state(i, n);
   }
   list(c);
   return HS_GOOD;
