@@ -226,15 +226,14 @@ hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *s) {
   return view_of(l, s);
 }
 
-static bool is_static(const hlo_shape *s, u32 dim) { return !(s->dynamic && s->dynamic[dim]); }
-
 static void end_sizes(const hlo_shape *s, hlo_literal **l) {
   if (!hlo_shape_is_array(s) || !(*l)->dynamic_sizes) return;
   bool ends = false;
-  for (u32 d = 0; d < s->rank; d++) ends |= is_static(s, d) && (*l)->dynamic_sizes[d] < s->dims[d];
+  for (u32 d = 0; d < s->rank; d++)
+    ends |= !hlo_dim_is_dynamic(s, d) && (*l)->dynamic_sizes[d] < s->dims[d];
   if (ends && __atomic_load_n(&(*l)->refs, __ATOMIC_ACQUIRE) > 1) *l = view_of(*l, s);
   for (u32 d = 0; ends && (*l)->dynamic_sizes && d < s->rank; d++)
-    if (is_static(s, d)) (*l)->dynamic_sizes[d] = (i32)HS_MIN(s->dims[d], INT32_MAX);
+    if (!hlo_dim_is_dynamic(s, d)) (*l)->dynamic_sizes[d] = (i32)HS_MIN(s->dims[d], INT32_MAX);
 }
 
 void ev_end_sizes(const hlo_shape *s, hlo_literal **l) {

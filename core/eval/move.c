@@ -58,8 +58,6 @@ typedef struct pairing {
   i64 pi, pj;
 } pairing;
 
-static bool is_dynamic(const hlo_shape *s, u32 d) { return s->dynamic && s->dynamic[d]; }
-
 // Which next dimensions join the group: of the side with the smaller product, or of equal products
 // the smaller dimension. A dynamic one of size 1 waits for one of the other side.
 static void next_of(const pairing *g, bool *take_i, bool *take_j) {
@@ -69,7 +67,7 @@ static void next_of(const pairing *g, bool *take_i, bool *take_j) {
   *take_i = more_i && (!both || g->pi < g->pj || (even && from->dims[g->i] <= to->dims[g->j]));
   *take_j = more_j && (!both || g->pj < g->pi || (even && to->dims[g->j] <= from->dims[g->i]));
   if (!even || from->dims[g->i] != 1 || to->dims[g->j] != 1) return;
-  bool cut_i = is_dynamic(from, g->i), cut_j = is_dynamic(to, g->j);
+  bool cut_i = hlo_dim_is_dynamic(from, g->i), cut_j = hlo_dim_is_dynamic(to, g->j);
   *take_i &= cut_j || !cut_i;
   *take_j &= cut_i || !cut_j;
 }
@@ -110,7 +108,7 @@ static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i
       if (take_i) g.pi *= from->dims[g.i], used *= fn[g.i++];
       if (!take_j) continue;
       // of several the last takes it, but for those of size 1
-      bool takes = is_dynamic(to, g.j) && (rest < 0 || to->dims[g.j] > 1);
+      bool takes = hlo_dim_is_dynamic(to, g.j) && (rest < 0 || to->dims[g.j] > 1);
       i64 whole = takes ? rest : g.j;
       if (takes) rest = g.j;
       if (whole >= 0) fixed *= tn[whole] = to->dims[whole];
@@ -195,7 +193,7 @@ hs_status hlo_eval_slice(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
             fs);
   if ((*out)->dynamic_sizes && ops[0]->dynamic_sizes)
     for (u32 d = 0; d < to->rank; d++)
-      if (to->dynamic && to->dynamic[d])
+      if (hlo_dim_is_dynamic(to, d))
         (*out)->dynamic_sizes[d] = HS_MIN(ops[0]->dynamic_sizes[d], (i32)to->dims[d]);
   return HS_GOOD;
 }
@@ -276,8 +274,7 @@ hs_status hlo_eval_concatenate(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
     hlo_row_major_strides(from->rank, from->dims, fs);
     memcpy(n, from->dims, from->rank * sizeof *n);
     // along a static dimension parts are used whole
-    if (to->dynamic && to->dynamic[dim] && ops[k]->dynamic_sizes)
-      n[dim] = ops[k]->dynamic_sizes[dim];
+    if (hlo_dim_is_dynamic(to, dim) && ops[k]->dynamic_sizes) n[dim] = ops[k]->dynamic_sizes[dim];
     if (from->elements)
       ev_copy(w, to->rank, n, (char *)(*out)->data + at * ts[dim] * (i64)w, ts, ops[k]->data, fs);
     at += n[dim];
@@ -623,7 +620,7 @@ hs_status hlo_eval_dynamic_reshape(ev *e, const hlo_instr *i, hlo_literal **ops,
     fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : a->shape->dims[d];
   for (u32 d = 0; d < to->rank; d++) {
     // a static dimension has its size, whatever the operand says
-    bool varies = to->dynamic && to->dynamic[d];
+    bool varies = hlo_dim_is_dynamic(to, d);
     tn[d] = varies ? HS_MAX(HS_MIN(hlo_literal_i64(ops[d + 1], 0), to->dims[d]), 0) : to->dims[d];
     if ((*out)->dynamic_sizes) (*out)->dynamic_sizes[d] = (i32)tn[d];
   }

@@ -23,7 +23,7 @@ bool ev_is_cut(const hlo_literal *l) {
 static bool is_sized(const hlo_instr *i, i64 d, u32 *steps) {
   const hlo_shape *s = i->shape;
   const hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
-  bool stated = s->dynamic && s->dynamic[d];
+  bool stated = hlo_dim_is_dynamic(s, d);
   if (i->opcode == HLO_SET_DIMENSION_SIZE && dims.v[0] == d) return true;
   if (i->opcode != HLO_SET_DIMENSION_SIZE && !stated) return false;
   if (*steps == 0) return stated;

@@ -306,7 +306,7 @@ hs_status hlo_infer_scan(const infer_args *a, const hlo_shape **out) {
           HS_E_SHAPE,
           "All inputs of scan must have the same size in the scan dimension; got %s and %s.",
           infer_text(a->in[0]), infer_text(x));
-    length = x->dims[dim], dyn |= infer_dyn(x, (u32)dim);
+    length = x->dims[dim], dyn |= hlo_dim_is_dynamic(x, (u32)dim);
     infer_dims d = {0};
     for (u32 k = 0; k < x->rank; k++)
       if (k != dim) infer_push_dim(&d, x, k);
@@ -407,7 +407,7 @@ static const hlo_shape *join_dynamic(hlo_ctx *ctx, const hlo_shape *x, const hlo
   }
   if (!hlo_shape_is_array(x)) return x;
   bool dyn[HLO_MAX_RANK];
-  for (u32 i = 0; i < x->rank; i++) dyn[i] = infer_dyn(x, i) || infer_dyn(y, i);
+  for (u32 i = 0; i < x->rank; i++) dyn[i] = hlo_dim_is_dynamic(x, i) || hlo_dim_is_dynamic(y, i);
   return hlo_shape_dynamic(ctx, x->dtype, x->rank, x->dims, dyn, NULL);
 }
 hs_status hlo_infer_conditional(const infer_args *a, const hlo_shape **out) {

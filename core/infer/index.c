@@ -181,7 +181,7 @@ hs_status hlo_infer_gather(const infer_args *a, const hlo_shape **out) {
     }
     while (hlo_ints_has(q.gone, next_size) || hlo_ints_has(q.batch, next_size)) next_size++;
     infer_push(&d, sizes.v[next_size],
-               infer_dyn(x, next_size) && sizes.v[next_size] == x->dims[next_size]);
+               hlo_dim_is_dynamic(x, next_size) && sizes.v[next_size] == x->dims[next_size]);
     next_size++;
   }
   return infer_array(a, x->dtype, &d, out);

@@ -368,8 +368,8 @@ static hs_status elementwise_shape(const infer_args *a, const hlo_shape **out) {
                      "Broadcast dimension number (%lld) is out of range or out of order for %s.",
                      (long long)at, infer_text(big));
     before = at;
-    if (!merge_dim(big->dims[at], infer_dyn(big, (u32)at), small->dims[i], infer_dyn(small, i),
-                   &d.size[at], &d.dyn[at]))
+    if (!merge_dim(big->dims[at], hlo_dim_is_dynamic(big, (u32)at), small->dims[i],
+                   hlo_dim_is_dynamic(small, i), &d.size[at], &d.dyn[at]))
       return bad_broadcast(a);
   }
   return infer_array(a, t, &d, out);
@@ -456,9 +456,9 @@ hs_status hlo_infer_select(const infer_args *a, const hlo_shape **out) {
   infer_dims d = {0};
   for (u32 i = 0; i < t->rank; i++) {
     i64 size = t->dims[i];
-    bool dyn = infer_dyn(t, i);
-    merge_dim(size, dyn, f->dims[i], infer_dyn(f, i), &size, &dyn);
-    if (p->rank) merge_dim(size, dyn, p->dims[i], infer_dyn(p, i), &size, &dyn);
+    bool dyn = hlo_dim_is_dynamic(t, i);
+    merge_dim(size, dyn, f->dims[i], hlo_dim_is_dynamic(f, i), &size, &dyn);
+    if (p->rank) merge_dim(size, dyn, p->dims[i], hlo_dim_is_dynamic(p, i), &size, &dyn);
     infer_push(&d, size, dyn);
   }
   return infer_array(a, infer_wider(t->dtype, f->dtype), &d, out);

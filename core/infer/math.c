@@ -158,7 +158,7 @@ hs_status hlo_infer_ragged_dot(const infer_args *a, const hlo_shape **out) {
   if (free && !infer_dims_fit(r.s->dims[group.v[0]], ngroups))
     return bad_dot(a, "The rhs group dimension must have one entry per group.");
   infer_dims d = {0};
-  if (contracting) infer_push(&d, ngroups, infer_dyn(groups, groups->rank - 1));
+  if (contracting) infer_push(&d, ngroups, hlo_dim_is_dynamic(groups, groups->rank - 1));
   push_batch(&d, &l, &r);
   push_free(&d, &l, -1);
   push_free(&d, &r, free ? group.v[0] : -1);
@@ -194,7 +194,7 @@ hs_status infer_window(const hlo_shape *base, const i64 *base_dims, u32 n, const
         !hs_add_ok(size, k->pad_high, &size) || !dilate(k->size, k->rhs_dilate, &win))
       return hs_fail(HS_E_LIMIT, "window dimension %u overflows", i);
     infer_push(out, size <= 0 || win > size ? 0 : (size - win) / k->stride + 1,
-               infer_dyn(base, at));
+               hlo_dim_is_dynamic(base, at));
   }
   return HS_GOOD;
 }
@@ -292,8 +292,9 @@ hs_status hlo_infer_convolution(const infer_args *a, const hlo_shape **out) {
   infer_dims sp = {0}, d = {.n = ns + 2};
   HS_TRY(infer_window(x, l->lhs_spatial, ns, w, &sp));
   d.size[l->out_batch] = batch == HLO_UNBOUNDED ? batch : batch / bg;
-  d.dyn[l->out_batch] = infer_dyn(x, (u32)l->lhs_batch);
-  d.size[l->out_feature] = kout, d.dyn[l->out_feature] = infer_dyn(k, (u32)l->rhs_output_feature);
+  d.dyn[l->out_batch] = hlo_dim_is_dynamic(x, (u32)l->lhs_batch);
+  d.size[l->out_feature] = kout,
+  d.dyn[l->out_feature] = hlo_dim_is_dynamic(k, (u32)l->rhs_output_feature);
   for (u32 i = 0; i < ns; i++)
     d.size[l->out_spatial[i]] = sp.size[i], d.dyn[l->out_spatial[i]] = sp.dyn[i];
   return infer_array(a, contraction_type(a, x->dtype, k->dtype), &d, out);

@@ -37,10 +37,10 @@ hs_status hlo_infer_concatenate(const infer_args *a, const hlo_shape **out) {
             "concatenated. Dimension %u "
             "in both shapes must be equal (or compatible): %s vs %s.",
             i, infer_text(first), infer_text(s));
-      if (d.size[i] == HLO_UNBOUNDED) d.size[i] = s->dims[i], d.dyn[i] = infer_dyn(s, i);
-      d.dyn[i] |= infer_dyn(s, i) && s->dims[i] != HLO_UNBOUNDED;
+      if (d.size[i] == HLO_UNBOUNDED) d.size[i] = s->dims[i], d.dyn[i] = hlo_dim_is_dynamic(s, i);
+      d.dyn[i] |= hlo_dim_is_dynamic(s, i) && s->dims[i] != HLO_UNBOUNDED;
     }
-    d.dyn[dim] |= infer_dyn(s, (u32)dim);
+    d.dyn[dim] |= hlo_dim_is_dynamic(s, (u32)dim);
     if (total == HLO_UNBOUNDED || s->dims[dim] == HLO_UNBOUNDED) total = HLO_UNBOUNDED;
     else if (!hs_add_ok(total, s->dims[dim], &total))
       return hs_fail(HS_E_LIMIT, "concatenate: the size of dimension %lld overflows",
@@ -74,7 +74,7 @@ hs_status hlo_infer_slice(const infer_args *a, const hlo_shape **out) {
           k.limit, k.start);
     if (k.stride <= 0) return bad_slice(a, "stride must be positive", k.stride, 1);
     i64 size = ceil_div(k.limit - k.start, k.stride);
-    infer_push(&d, size, size != 1 && infer_dyn(s, i) && s->dims[i] != HLO_UNBOUNDED);
+    infer_push(&d, size, size != 1 && hlo_dim_is_dynamic(s, i) && s->dims[i] != HLO_UNBOUNDED);
   }
   return infer_array(a, s->dtype, &d, out);
 }
@@ -123,7 +123,7 @@ hs_status hlo_infer_dynamic_slice(const infer_args *a, const hlo_shape **out) {
     if (s->dims[i] != HLO_UNBOUNDED && sizes.v[i] > s->dims[i])
       return hs_fail(HS_E_SHAPE, "Slice dim size %lld greater than dynamic slice dimension: %lld.",
                      (long long)sizes.v[i], (long long)s->dims[i]);
-    infer_push(&d, sizes.v[i], infer_dyn(s, i) && sizes.v[i] == s->dims[i]);
+    infer_push(&d, sizes.v[i], hlo_dim_is_dynamic(s, i) && sizes.v[i] == s->dims[i]);
   }
   return infer_array(a, s->dtype, &d, out);
 }
@@ -179,7 +179,7 @@ hs_status hlo_infer_pad(const infer_args *a, const hlo_shape **out) {
       if (size < 0)
         return hs_fail(HS_E_SHAPE, "Padding result in negative size for dimension %u", i);
     }
-    infer_push(&d, size, infer_dyn(s, i));
+    infer_push(&d, size, hlo_dim_is_dynamic(s, i));
   }
   return infer_array(a, infer_wider(s->dtype, v->dtype), &d, out);
 }
@@ -200,10 +200,10 @@ static void reshape_dynamism(const hlo_shape *s, const hlo_shape *r, bool *dyn) 
     bool any = false;
     do {
       if (k >= r->rank || (p <= q && i < s->rank))
-        any |= infer_dyn(s, i), p = hs_mul_sat_i64(p, s->dims[i++]);
+        any |= hlo_dim_is_dynamic(s, i), p = hs_mul_sat_i64(p, s->dims[i++]);
       else q = hs_mul_sat_i64(q, r->dims[k++]);
     } while ((i < s->rank || k < r->rank) && (p != q || i == i0 || k == k0));
-    while (i < s->rank && s->dims[i] == 1) any |= infer_dyn(s, i++);
+    while (i < s->rank && s->dims[i] == 1) any |= hlo_dim_is_dynamic(s, i++);
     while (k < r->rank && r->dims[k] == 1) k++;
     if (!any || k == k0) continue;
     u32 big = 0, at = k0;
@@ -392,6 +392,6 @@ hs_status hlo_infer_set_dim_size(const infer_args *a, const hlo_shape **out) {
     return *out = a->stated, HS_GOOD;
   infer_dims d = {0};
   for (u32 i = 0; i < a->in[0]->rank; i++)
-    infer_push(&d, a->in[0]->dims[i], infer_dyn(a->in[0], i) || i == dim);
+    infer_push(&d, a->in[0]->dims[i], hlo_dim_is_dynamic(a->in[0], i) || i == dim);
   return infer_array(a, a->in[0]->dtype, &d, out);
 }

@@ -27,9 +27,8 @@ static inline void infer_push(infer_dims *d, i64 size, bool dyn) {
   if (d->n < 2 * HLO_MAX_RANK)
     d->size[d->n] = size, d->dyn[d->n] = dyn || size == HLO_UNBOUNDED, d->n++;
 }
-static inline bool infer_dyn(const hlo_shape *s, u32 i) { return s->dynamic && s->dynamic[i]; }
 static inline void infer_push_dim(infer_dims *d, const hlo_shape *s, u32 i) {
-  infer_push(d, s->dims[i], infer_dyn(s, i));
+  infer_push(d, s->dims[i], hlo_dim_is_dynamic(s, i));
 }
 hs_status infer_array(const infer_args *, hlo_dtype, const infer_dims *, const hlo_shape **out);
 

@@ -141,7 +141,7 @@ static bool known(mlir_reader *R, mlir_value *v, mlir_numbers *out, u32 depth) {
   case HLO_GET_DIMENSION_SIZE: {
     const hlo_shape *s = d->nops ? mlir_real(d->ops[0])->shape : NULL;
     if (!s || !mlir_get_ints(R, d, "dim|dimension", &dim) || dim.n != 1 || dim.v[0] < 0 ||
-        dim.v[0] >= s->rank || (s->dynamic && s->dynamic[dim.v[0]]))
+        dim.v[0] >= s->rank || hlo_dim_is_dynamic(s, dim.v[0]))
       return false;
     hs_vec_push(out, s->dims[dim.v[0]]);
     return true;

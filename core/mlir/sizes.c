@@ -57,7 +57,7 @@ static bool set_size(mlir_reader *R, mlir_value *arg, i64 dim, i64 size) {
   const hlo_shape *s = arg->shape;
   for (u32 d = 0; d < s->rank; d++) {
     dims[d] = d == dim ? size : s->dims[d];
-    dynamic[d] = d != dim && s->dynamic && s->dynamic[d];
+    dynamic[d] = d != dim && hlo_dim_is_dynamic(s, d);
   }
   arg->shape = hlo_shape_dynamic(R->ctx, s->dtype, s->rank, dims, dynamic, NULL)->logical;
   return hlo_shape_is_unbounded(arg->shape) ||

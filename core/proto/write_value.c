@@ -38,7 +38,7 @@ void proto_put_shape(hs_buf *b, u32 num, const hlo_shape *s) {
   }
   if (hlo_shape_is_array(s) && s->rank) {
     i64 dynamic[HLO_MAX_RANK];
-    for (u32 k = 0; k < s->rank; k++) dynamic[k] = s->dynamic && s->dynamic[k];
+    for (u32 k = 0; k < s->rank; k++) dynamic[k] = hlo_dim_is_dynamic(s, k);
     pb_put_ints(b, 6, dynamic, s->rank);
   }
   pb_end(b, num, mark);

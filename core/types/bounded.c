@@ -25,7 +25,7 @@ bool hlo_literal_has_at(const hlo_literal *l, const i64 *strides, i64 at) {
 bool hlo_shape_takes_sizes(const hlo_shape *s, u32 rank, const i64 *sizes) {
   if (rank != s->rank) return false;
   for (u32 d = 0; d < rank; d++)
-    if (s->dynamic && s->dynamic[d] ? sizes[d] > s->dims[d] : sizes[d] != s->dims[d]) return false;
+    if (hlo_dim_is_dynamic(s, d) ? sizes[d] > s->dims[d] : sizes[d] != s->dims[d]) return false;
   return true;
 }
 

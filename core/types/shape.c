@@ -5,7 +5,7 @@ bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b) {
   if (a->rank != b->rank || (a->rank && memcmp(a->dims, b->dims, a->rank * sizeof(i64))))
     return false;
   for (u32 k = 0; k < a->rank; k++)
-    if ((a->dynamic && a->dynamic[k]) != (b->dynamic && b->dynamic[k])) return false;
+    if (hlo_dim_is_dynamic(a, k) != hlo_dim_is_dynamic(b, k)) return false;
   return true;
 }
 
@@ -173,7 +173,7 @@ void hlo_shape_print(hs_buf *b, const hlo_shape *s, bool with_layout) {
       hs_buf_putc(b, '?');
       continue;
     }
-    if (s->dynamic && s->dynamic[k]) hs_buf_puts(b, "<=");
+    if (hlo_dim_is_dynamic(s, k)) hs_buf_puts(b, "<=");
     hs_buf_i64(b, s->dims[k]);
   }
   hs_buf_putc(b, ']');

@@ -99,6 +99,10 @@ static inline bool hlo_shape_is_scalar(const hlo_shape *s) {
 }
 // same rank, sizes and dynamism; types may differ
 bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b);
+// whether dimension d of an array is dynamic
+static inline bool hlo_dim_is_dynamic(const hlo_shape *s, i64 d) {
+  return s->dynamic && s->dynamic[d];
+}
 // any dynamic dimension, recursively
 bool hlo_shape_is_dynamic(const hlo_shape *s);
 // an array with a dimension of any size

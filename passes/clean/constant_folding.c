@@ -321,7 +321,7 @@ static bool static_size(const hlo_instr *i) {
   const hlo_shape *s = d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
   // parsed shapes may lack the bound
   if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;
-  return s && s->dims[d.v[0]] >= 0 && !(s->dynamic && s->dynamic[d.v[0]]) && !hlo_is_controlled(i);
+  return s && s->dims[d.v[0]] >= 0 && !hlo_dim_is_dynamic(s, d.v[0]) && !hlo_is_controlled(i);
 }
 
 static bool fold_size(pass_ctx *c, hlo_instr *i) {

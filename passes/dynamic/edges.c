@@ -120,7 +120,7 @@ static bool pad_to_static(dyn *d, hlo_instr *i) {
 static bool slice_to_dynamic(dyn *d, hlo_instr *i) {
   const hlo_shape *s = i->shape;
   for (u32 k = 0; k < s->rank; k++)
-    if (s->dynamic && s->dynamic[k])
+    if (hlo_dim_is_dynamic(s, k))
       dyn_set_size(d, i, 0, k, dyn_clamped(hlo_operand(i, k + 1), s->dims[k]));
   hs_vec_push(&d->views, i);
   return true;
@@ -200,7 +200,7 @@ static void open_argument(dyn *d, hlo_instr *p) {
   for (u32 k = 0, n = hlo_shape_leaves(s); k < n; k++) {
     const hlo_shape *leaf = hlo_shape_leaf(s, k);
     for (u32 j = 0; j < leaf->rank; j++)
-      if (leaf->dynamic && leaf->dynamic[j])
+      if (hlo_dim_is_dynamic(leaf, j))
         dyn_set_size(d, p, k, j,
                      hlo_add_parameter(c, c->nparams, size_shape(d->c->m->ctx, leaf), "size"));
   }
@@ -241,7 +241,7 @@ void dyn_close_entry(dyn *d, const hlo_shape *stated, bool dynamic) {
     for (u32 k = 0; k < leaves; k++) {
       const hlo_shape *s = hlo_shape_leaf(stated, k);
       for (u32 j = 0; j < s->rank; j++)
-        if (s->dynamic && s->dynamic[j]) e[at++] = dyn_used(d, root, k, j);
+        if (hlo_dim_is_dynamic(s, j)) e[at++] = dyn_used(d, root, k, j);
     }
     hlo_set_root(m->entry, hlo_add_tuple(m->entry, at, e));
   }

@@ -336,7 +336,7 @@ static hlo_computation *in_use_first(hlo_computation *f) {
 // them must stay where it is then.
 static bool shows_all(const hlo_instr *sort, u32 dim) {
   bool all = false;
-  for (u32 k = 0; k < sort->noperands; k++) { all |= !dyn_states(sort->shape, k, dim); }
+  for (u32 k = 0; k < sort->noperands; k++) all |= !dyn_states(sort->shape, k, dim);
   return all;
 }
 

@@ -184,7 +184,7 @@ static bool reshaped(const hlo_shape *a, hlo_instr **fn, const hlo_shape *r, hlo
       if (fn[j]) sized = j, nsized++;
     if (!nsized) continue;
     for (u32 j = g[k].to; j < g[k + 1].to; j++)
-      if (r->dynamic && r->dynamic[j] && (dim < 0 || r->dims[j] > 1)) dim = j;
+      if (hlo_dim_is_dynamic(r, j) && (dim < 0 || r->dims[j] > 1)) dim = j;
     for (u32 j = g[k].from; dim < 0 && j < g[k + 1].from; j++) fn[j] = NULL;
     if (dim < 0) continue;
     tn[dim] = share(a, fn, g[k], g[k + 1], r, dim, c);
@@ -277,7 +277,7 @@ bool dyn_dynamic_reshape(dyn *d, hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0), *fn[HLO_MAX_RANK], *tn[HLO_MAX_RANK];
   sizes_of(d, x, fn);
   for (u32 k = 0; k < s->rank; k++)  // a static dimension has its size, whatever the operand says
-    tn[k] = s->dynamic && s->dynamic[k] ? dyn_clamped(hlo_operand(i, k + 1), s->dims[k]) : NULL;
+    tn[k] = hlo_dim_is_dynamic(s, k) ? dyn_clamped(hlo_operand(i, k + 1), s->dims[k]) : NULL;
   return pour(d, i, fn, tn);
 }
 

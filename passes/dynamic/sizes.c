@@ -71,8 +71,7 @@ hlo_instr *dyn_used(const dyn *d, hlo_instr *i, u32 leaf, u32 dim) {
 }
 
 bool dyn_states(const hlo_shape *s, u32 leaf, u32 dim) {
-  const bool *dynamic = hlo_shape_leaf(s, leaf)->dynamic;
-  return dynamic && dynamic[dim];
+  return hlo_dim_is_dynamic(hlo_shape_leaf(s, leaf), dim);
 }
 
 void dyn_give(dyn *d, const hlo_instr *i, hlo_instr *now, u32 leaf, u32 dim, hlo_instr *size) {

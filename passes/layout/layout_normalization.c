@@ -35,7 +35,7 @@ static const hlo_shape *normalized(hlo_ctx *ctx, const hlo_shape *s) {
   order_of(s, order, NULL);
   for (u32 k = 0; k < s->rank; k++) {
     dims[k] = s->dims[order[k]];
-    dynamic[k] = s->dynamic && s->dynamic[order[k]];
+    dynamic[k] = hlo_dim_is_dynamic(s, order[k]);
     minor[k] = s->rank - 1 - k;
   }
   hlo_layout l = *s->layout;

@@ -30,12 +30,10 @@ static bool canonical(const hlo_instr *d) {
   return leading(x.lb) && leading(x.rb);
 }
 
-static bool dynamic_dim(const hlo_shape *s, i64 d) { return s->dynamic && s->dynamic[d]; }
-
 // Dynamic dimensions may be batch dimensions only: those are not merged with others.
 static bool dynamic_elsewhere(const hlo_shape *s, hlo_ints batch) {
   for (u32 d = 0; d < s->rank; d++)
-    if (dynamic_dim(s, d) && !hlo_ints_has(batch, d)) return true;
+    if (hlo_dim_is_dynamic(s, d) && !hlo_ints_has(batch, d)) return true;
   return false;
 }
 
@@ -56,7 +54,8 @@ static hlo_instr *arranged(hlo_instr *x, hlo_ints batch, hlo_ints contracting,
   bool dyn[HLO_MAX_RANK] = {false};
   u32 n = 0, nd = 0;
   for (u32 k = 0; k < batch.n; k++)
-    perm[n++] = batch.v[k], dyn[nd] = dynamic_dim(s, batch.v[k]), dims[nd++] = s->dims[batch.v[k]];
+    perm[n++] = batch.v[k], dyn[nd] = hlo_dim_is_dynamic(s, batch.v[k]),
+    dims[nd++] = s->dims[batch.v[k]];
   for (int pass = 0; pass < 2; pass++) {
     if ((pass == 0) != contracting_last) {
       for (u32 k = 0; k < contracting.n; k++)
@@ -87,7 +86,7 @@ static void decompose(pass_ctx *c, hlo_instr *d) {
   i64 dims[HLO_MAX_RANK], iota[HLO_MAX_RANK];
   bool dyn[HLO_MAX_RANK] = {false};
   for (u32 k = 0; k < nb; k++)
-    iota[k] = k, dyn[k] = dynamic_dim(l->shape, k) || dynamic_dim(r->shape, k),
+    iota[k] = k, dyn[k] = hlo_dim_is_dynamic(l->shape, k) || hlo_dim_is_dynamic(r->shape, k),
     dims[rank++] = l->shape->dims[k];
   if (lfree) dims[rank++] = l->shape->dims[nb];
   if (rfree) dims[rank++] = r->shape->dims[nb + 1];

@@ -214,7 +214,7 @@ static bool hides_sizes(const hlo_shape *stated, const hlo_shape *inferred) {
   for (u32 k = 0; k < n && n == hlo_shape_leaves(stated); k++) {
     const hlo_shape *s = hlo_shape_leaf(stated, k), *t = hlo_shape_leaf(inferred, k);
     for (u32 d = 0; t->dynamic && s->rank == t->rank && d < t->rank; d++)
-      if (t->dynamic[d] && !(s->dynamic && s->dynamic[d])) return true;
+      if (t->dynamic[d] && !hlo_dim_is_dynamic(s, d)) return true;
   }
   return false;
 }
@@ -227,7 +227,7 @@ static bool hides_batches(const hlo_instr *i) {
   const hlo_shape *s = i->shape, *b = hlo_operand(i, 1)->shape;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_RHS_BATCH_DIMS);
   for (u32 k = 0; k < dims.n && b->dynamic; k++)
-    if (b->dynamic[dims.v[k]] && !(s->dynamic && s->dynamic[k])) return true;
+    if (b->dynamic[dims.v[k]] && !hlo_dim_is_dynamic(s, k)) return true;
   return false;
 }
 static bool drops_sizes(const hlo_module *m) {

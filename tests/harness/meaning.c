@@ -179,7 +179,7 @@ bool meaning_not_covered(hs_status s) {
 static void cut_sizes(hlo_literal *l, u32 *k) {
   for (u32 j = 0; j < l->nchildren; j++) cut_sizes(l->children[j], k);
   for (u32 d = 0; l->dynamic_sizes && d < l->shape->rank; d++, ++*k)
-    if (l->shape->dynamic && l->shape->dynamic[d])
+    if (hlo_dim_is_dynamic(l->shape, d))
       l->dynamic_sizes[d] = (i32)HS_MAX(HS_MIN(l->shape->dims[d], INT32_MAX) - 1 - *k % 3, 0);
 }
 

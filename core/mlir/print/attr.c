@@ -40,7 +40,7 @@ bool print_type(mlir_printer *P, const hlo_instr *i, const hlo_shape *s) {
   bool bounded = false;
   hs_buf_puts(P->b, "tensor<");
   for (u32 k = 0; k < s->rank; k++) {
-    bool open = s->dynamic && s->dynamic[k];
+    bool open = hlo_dim_is_dynamic(s, k);
     bounded |= open && s->dims[k] != HLO_UNBOUNDED;
     if (open || s->dims[k] == HLO_UNBOUNDED) hs_buf_puts(P->b, "?x");
     else hs_buf_printf(P->b, "%lldx", (long long)s->dims[k]);
