@@ -2,11 +2,12 @@
 //
 //   estimate [--half tuned|held] [--threads N | --cpu] [--seconds S] [--verbose] [--list FILE]
 //            [--save FILE | --from FILE] [--optimized | --plugin PATH | --python PATH]
-//            [--cpu-figures] FILE.hlo...
+//            [--cpu-figures] [--no-trips] FILE.hlo...
 //
 // Each file is estimated and measured twice: as loaded with one kernel per instruction, and after
 // the tuned pipeline. The estimate sees shapes and the calibration only, never a measurement of
-// the file. A measured time is the least of many short runs: what other programs take from a
+// the file. How often a loop over data runs is in neither: it is counted by the evaluator, as
+// `trips --count` does in the shell, unless --no-trips is given. A measured time is the least of many short runs: what other programs take from a
 // shared machine only ever adds. Where they take so much that no run of a long module is left
 // alone, --cpu measures the processor time of one thread instead, and estimates for one thread.
 // --save keeps what was measured, and --from takes it instead of measuring. --half splits the
@@ -36,6 +37,7 @@
 #include "profiler/noise.h"
 #include "repl/formats/files.h"
 #include "repl/measure/calibrate.h"
+#include "repl/measure/trips.h"
 #include "repl/shell/command.h"
 #include "repl/shell/target.h"
 
@@ -44,7 +46,7 @@ typedef struct options {
   u32 threads;
   double seconds;
   FILE *list, *save;
-  bool verbose, cpu, optimized, cpu_figures;
+  bool verbose, cpu, optimized, cpu_figures, no_trips;
   const backend *be;
   const char *plugin, *python;
   hs_buf from;  // text of --from
@@ -58,6 +60,7 @@ typedef struct pair {
 
 typedef struct totals {
   HS_VEC(pair) modules, speedups, kernels;
+  u32 counted;  // files with loops whose iterations the evaluator counted
 } totals;
 
 static double off(pair p) {
@@ -250,8 +253,9 @@ static hs_status one_by_xla(const char *file, const hlo_module *m, u32 nargs,
   prof_module e = {0};
   measured took = {0};
   hs_status s = o->be->compile(m, &bo, &x);
-  const hlo_module *made = hs_ok(s) ? pjrt_compiled_result(x)->optimized : NULL;
+  hlo_module *made = hs_ok(s) ? pjrt_compiled_result(x)->optimized : NULL;
   if (hs_ok(s) && !made) s = hs_fail(HS_E_UNSUPPORTED, "it does not return its optimized module");
+  if (hs_ok(s)) hlo_state_trips(made, m);
   if (hs_ok(s)) s = prof_estimate_kernels(made, &o->device, &(prof_options){0}, &e);
   if (hs_ok(s) && o->from.p) s = restore(o, file, "xla", &took);
   else if (hs_ok(s)) s = o->be->run(x, nargs, args, &ro, &r);
@@ -291,6 +295,10 @@ static hs_status one_file(const char *path, const options *o, totals *t) {
   if (!hs_ok(s) && o->optimized) {  // what was partitioned takes one device's part
     hs_status_drop(s);
     s = hlo_inputs_random(ctx, m, 1, &args, &nargs);
+  }
+  if (hs_ok(s) && !o->no_trips && trips_unknown(m)) {
+    s = trips_count(m, nargs, args, false, NULL);
+    t->counted++;
   }
   pair base, opt;
   if (o->plugin || o->python) {
@@ -388,7 +396,8 @@ static double spearman(const pair *p, size_t n) {
 static int usage(void) {
   fprintf(stderr, "usage: estimate [--half tuned|held] [--threads N | --cpu] [--seconds S] "
                   "[--verbose] [--list FILE] [--save FILE | --from FILE] "
-                  "[--optimized | --plugin PATH | --python PATH] [--cpu-figures] FILE.hlo...\n");
+                  "[--optimized | --plugin PATH | --python PATH] [--cpu-figures] [--no-trips] "
+                  "FILE.hlo...\n");
   return 2;
 }
 
@@ -441,6 +450,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[at], "--verbose") == 0) o.verbose = true;
     else if (strcmp(argv[at], "--optimized") == 0) o.optimized = true;
     else if (strcmp(argv[at], "--cpu-figures") == 0) o.cpu_figures = true;
+    else if (strcmp(argv[at], "--no-trips") == 0) o.no_trips = true;
     else if (strcmp(argv[at], "--cpu") == 0) o.cpu = true, o.threads = 1;
     else if (at + 1 == argc || !option(&o, argv[at], argv[at + 1])) return usage();
     else at++;
@@ -468,6 +478,8 @@ int main(int argc, char **argv) {
   backend_context_free(o.context);
   if (o.list) fclose(o.list);
   if (o.save) fclose(o.save);
+  if (t.counted)
+    printf("%u files with loops over data, whose iterations the evaluator counted\n", t.counted);
   printf("geomean %.3f, p90 %.3f, rank correlation %.3f, speedup geomean %.3f\n",
          geomean_off(t.modules.v, t.modules.n), p90_off(t.modules.v, t.modules.n),
          spearman(t.kernels.v, t.kernels.n), geomean_off(t.speedups.v, t.speedups.n));

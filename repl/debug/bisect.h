@@ -36,6 +36,10 @@ typedef struct bisect_trial {
   bool steady;     // a bad verdict of one execution is enough
   bool unanimous;  // of the last verdict: every execution gave it
   double before;   // SLOWER: seconds, BIGGER: bytes, before the pass on trial
+  // SLOWER: what the module is timed against, in turns, which sets `before`; NULL: `before` stands
+  const backend *rival_be;
+  backend_exe *rival;
+  double much;     // SLOWER: the factor from which it counts, when above BISECT_MUCH_SLOWER
   double now;      // the same, as last judged
 } bisect_trial;
 

@@ -11,6 +11,7 @@
 #include "core/analysis/cost.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/exec.h"
+#include "repl/measure/trips.h"
 #include "repl/shell/inputs.h"
 
 static void state(hlo_instr *loop, double trips) {
@@ -29,7 +30,7 @@ typedef struct counts {
 static hs_status observe(void *arg, const hlo_observation *o) {
   counts *n = arg;
   const hlo_instr *i = o->instr, *loop = o->site ? o->site->caller : NULL;
-  if ((++n->instructions & 63) == 0 && repl_progress_due(n->out))
+  if (n->out && (++n->instructions & 63) == 0 && repl_progress_due(n->out))
     repl_progress_text(n->out, "counting iterations: %llu instructions evaluated",
                        (unsigned long long)n->instructions);
   if (i->opcode == HLO_WHILE) n->runs[i->id]++;
@@ -38,28 +39,35 @@ static hs_status observe(void *arg, const hlo_observation *o) {
   return HS_GOOD;
 }
 
-// States the average of a run for each loop that ran and whose text says nothing.
-static hs_status count(repl_cmd *c) {
-  u32 n = c->m->next_instr_id + 1;
-  counts by = {.out = c->out,
-               .runs = HS_NEW_ARRAY(c->scratch, double, n),
-               .iterations = HS_NEW_ARRAY(c->scratch, double, n)};
-  hlo_literal *out = NULL;
-  HS_TRY(repl_inputs(c));
-  hlo_eval_options eo = {.keep_denormals = c->s->set.keep_denormals,
+bool trips_unknown(const hlo_module *m) {
+  hlo_for_each_comp(comp, m)
+    hlo_for_each_instr(i, comp)
+      if (i->opcode == HLO_WHILE && hlo_expected_trips(i) < 0) return true;
+  return false;
+}
+
+hs_status trips_count(hlo_module *m, u32 nargs, hlo_literal *const *args, bool keep_denormals,
+                      repl_out *show) {
+  u32 n = m->next_instr_id + 1;
+  counts by = {.out = show,
+               .runs = hs_calloc(n, sizeof *by.runs),
+               .iterations = hs_calloc(n, sizeof *by.iterations)};
+  hlo_eval_options eo = {.keep_denormals = keep_denormals,
                          .peer = &ffi_peer,
                          .observe = observe,
                          .observe_arg = &by};
-  hs_status s = hlo_eval_module(c->m, c->mod->ninputs, c->mod->inputs, &eo, &out);
-  repl_progress_end(c->out);
+  hlo_literal *out = NULL;
+  hs_status s = hlo_eval_module(m, nargs, args, &eo, &out);
+  if (show) repl_progress_end(show);
   hlo_literal_unref(out);
-  HS_TRY(s);
-  hlo_for_each_comp(comp, c->m)
-    hlo_for_each_instr(i, comp) {
-      if (i->opcode != HLO_WHILE || hlo_trip_count(i) >= 0 || !(by.runs[i->id] > 0)) continue;
-      state(i, by.iterations[i->id] / by.runs[i->id]);
-    }
-  return HS_GOOD;
+  if (hs_ok(s))
+    hlo_for_each_comp(comp, m)
+      hlo_for_each_instr(i, comp)
+        if (i->opcode == HLO_WHILE && hlo_trip_count(i) < 0 && by.runs[i->id] > 0)
+          state(i, by.iterations[i->id] / by.runs[i->id]);
+  hs_free(by.runs);
+  hs_free(by.iterations);
+  return s;
 }
 
 // ---- the command --------------------------------------------------------------------------------
@@ -90,7 +98,10 @@ hs_status cmd_trips(repl_cmd *c) {
   bool counted = repl_flag(c, "--count") != NULL, drop = repl_flag(c, "--default") != NULL;
   if (counted + drop + (c->args.npos > 1) > 1 || (counted && c->args.npos))
     return repl_usage_error(c, "--count, X N, or X --default");
-  if (counted) HS_TRY(count(c));
+  if (counted) {
+    HS_TRY(repl_inputs(c));
+    HS_TRY(trips_count(c->m, c->mod->ninputs, c->mod->inputs, c->s->set.keep_denormals, c->out));
+  }
   if (drop && !c->args.npos) return repl_usage_error(c, "which loop's?");
   if (c->args.npos) {
     hlo_instr *i;

@@ -258,6 +258,7 @@ hs_status shrink_run(shrink_search *s) {
   if (!s->fault)
     return hs_fail(HS_E_USAGE, "shrink: %s has no such fault: nothing %s", s->best.m->name,
                    s->t.changes);
+  shrink_hold_slowdown(s);
   // A fault that every run has shown is asked for once a candidate; the result is judged again.
   s->t.steady |= s->t.unanimous && s->t.kind != BISECT_SLOWER;
   s->judged_s = s->usual_s = (double)(hs_now_ns() - s->begin) * 1e-9;

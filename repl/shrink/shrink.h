@@ -106,6 +106,10 @@ void shrink_pipeline_free(shrink_pipeline *);
 // Makes the pipeline shorter while the best case has the fault. E_DEADLINE when the time is up.
 hs_status shrink_passes(shrink_search *);
 
+// The last verdict's slowdown was kept: from now on at least half of it is wanted, up to
+// BISECT_CLEARLY_SLOWER. A search that let it fade would end where noise decides.
+void shrink_hold_slowdown(shrink_search *);
+
 // Whether a verdict takes a run: without one, no candidate needs arguments.
 bool shrink_is_run(const shrink_search *);
 // Gives a case arguments: by name where the best one has them or the values are known, else random.

@@ -77,6 +77,7 @@ static void keep(shrink_search *s, shrink_candidate *c, char *why) {
   s->kept++;
   hs_free(s->fault);
   s->fault = why;
+  shrink_hold_slowdown(s);
   if (c->x.m) {
     shrink_case_free(&s->best);
     s->best = c->x;

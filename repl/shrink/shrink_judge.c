@@ -4,6 +4,7 @@
 // message up to names and numbers, so that the search does not slip from one fault to another.
 // Nothing is run that cannot change the verdict.
 #include <ctype.h>
+#include <math.h>
 
 #include "repl/debug/cut.h"
 #include "repl/shell/deadline.h"
@@ -56,14 +57,10 @@ static hs_status run_pipeline(shrink_search *s, char **why) {
   return st;
 }
 
-static hs_status reference_time(shrink_search *s, const shrink_case *x) {
-  const backend *be = s->reference ? s->reference : s->t.be;
+static hs_status compile_rival(shrink_search *s, const shrink_case *x) {
   backend_options bo = repl_backend_options(s->t.c->s);
-  backend_exe *exe;
-  HS_TRY(be->compile(x->m, &bo, &exe));
-  hs_status st = bisect_time(be, exe, x->nargs, x->args, &s->t.before);
-  be->release(exe);
-  return st;
+  s->t.rival_be = s->reference ? s->reference : s->t.be;
+  return s->t.rival_be->compile(x->m, &bo, &s->t.rival);
 }
 
 // What the result, the time or the memory is compared with.
@@ -75,13 +72,19 @@ static hs_status make_reference(shrink_search *s, const shrink_case *x) {
     if (!s->reference && !s->pipeline) return HS_GOOD;  // any NaN is the fault
     return cut_run(s->t.c, be, x->m, x->nargs, x->args, &s->t.want);
   case BISECT_MISMATCH: return cut_run(s->t.c, be, x->m, x->nargs, x->args, &s->t.want);
-  case BISECT_SLOWER: return reference_time(s, x);
+  case BISECT_SLOWER: return compile_rival(s, x);
   case BISECT_BIGGER:
     HS_TRY(hlo_memory_estimate(x->m, false, &mem));
     s->t.before = (double)mem.peak_bytes;
     return HS_GOOD;
   default: return HS_GOOD;
   }
+}
+
+void shrink_hold_slowdown(shrink_search *s) {
+  if (s->t.kind != BISECT_SLOWER) return;
+  double half = 1 + (s->t.now / s->t.before - 1) / 2;
+  s->t.much = fmax(s->t.much, fmin(half, BISECT_CLEARLY_SLOWER));
 }
 
 // Whether before and after the pipeline are run or estimated in the same way.
@@ -118,8 +121,10 @@ static hs_status judge(shrink_search *s, const shrink_case *x, char **why) {
   }
   hlo_literal_unref(s->t.want);
   hlo_module_free(s->t.m);
+  if (s->t.rival) s->t.rival_be->release(s->t.rival);
   s->t.want = NULL;
   s->t.m = NULL;
+  s->t.rival = NULL;
   return st;
 }
 
