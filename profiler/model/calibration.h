@@ -69,7 +69,7 @@ void prof_curve_add_all(prof_curve c[2], double x, double y, u32 threads, bool b
   FIGURE(vector_rows_s, "operation of a matrix times a vector, by rows")            \
   FIGURE(vector_row_s, "row of that")                                               \
   FIGURE(windowed_s, "element combined by a window inside a loop")                  \
-  FIGURE(combined_s, "element combined by several operations, beside these")
+  FIGURE(combined_s, "operation of a reducer of several, on an element")
 
 // CURVE(name, what it is): [0] one thread, [1] all.
 #define PROF_CURVES(CURVE)                                                         \

@@ -191,15 +191,18 @@ static bool reduces_row(const hlo_instr *i) {
   return false;
 }
 
-// Operations of a computation that is applied to elements (a reducer, a comparator, a map).
-static void count_applied(prof_work *w, const hlo_computation *c, double times, int depth) {
-  if (!c || depth > 8) return;
+// Operations of a computation that is applied to elements (a reducer, a comparator, a map); how
+// many they are for an element.
+static u32 count_applied(prof_work *w, const hlo_computation *c, double times, int depth) {
+  u32 n = 0;
+  if (!c || depth > 8) return 0;
   hlo_for_each_instr(i, c) {
     if (hlo_op_has(i->opcode, HLO_F_FREE)) continue;
     if (i->opcode == HLO_CALL || i->opcode == HLO_FUSION)
-      count_applied(w, hlo_fusion_comp(i), times, depth + 1);
-    else count(w, i->opcode, prof_type_of(first_array(i->shape)->dtype), times);
+      n += count_applied(w, hlo_fusion_comp(i), times, depth + 1);
+    else count(w, i->opcode, prof_type_of(first_array(i->shape)->dtype), times), n++;
   }
+  return n;
 }
 
 // Two parameters and what combines them: part of the price of a reduced element.
@@ -240,6 +243,14 @@ static double window_size(const hlo_instr *i) {
   double n = 1;
   for (u32 k = 0; w && k < w->n; k++) n *= (double)w->v[k].size;
   return n;
+}
+
+// Windows that cut the fastest dimension into pieces combine each as a row: no two share an element,
+// and so there are no lanes of windows next to each other.
+static bool cuts_rows(const hlo_instr *i) {
+  const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
+  i64 f = fastest_dim(hlo_operand(i, 0)->shape);
+  return w && f >= 0 && f < (i64)w->n && w->v[f].size > 1 && w->v[f].stride >= w->v[f].size;
 }
 
 static bool converts_from_f8(const hlo_instr *i) {
@@ -317,19 +328,23 @@ static void count_in_loop(prof_work *w, const hlo_instr *i, double elements) {
       if (too_short && !reduces_against(i)) w->short_rows += elements, w->short_row += in;
       if (finds_extremes(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) w->extremes += in;
     }
-    if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) {
-      w->combined += in;
-      count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), in, 0);
-    }
+    if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY)))
+      w->combined += in * count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), in, 0);
     return;
   case HLO_COST_MAP: count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements, 0); return;
-  case HLO_COST_RWIN:
-    w->windowed += elements * window_size(i);
+  case HLO_COST_RWIN: {
+    double in_windows = elements * window_size(i);
+    if (!cuts_rows(i)) w->windowed += in_windows;
+    else {
+      w->reduced_row += in_windows, w->rows += elements;
+      if (finds_extremes(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) w->extremes += in_windows;
+    }
     if (!is_one_operation(hlo_attr_comp(i, HLO_ATTR_TO_APPLY))) {
-      w->combined += elements * window_size(i);
-      count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), elements * window_size(i), 0);
+      u32 n = count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), in_windows, 0);
+      w->combined += in_windows * n;
     }
     return;
+  }
   case HLO_COST_GATHER: w->indexed += elements; return;
   case HLO_COST_DUS:
   case HLO_COST_DSLICE: return;  // moved as bytes

@@ -88,7 +88,7 @@ typedef struct prof_work {
   double slid, slid_window, slid_rows, scanned, scanned_rows;
   double narrow;    // elements in loops whose innermost dimension is short and not flat
   double windowed;  // elements combined by windows inside a fused loop
-  double combined;  // elements combined by more than one operation
+  double combined;  // operations of reducers of more than one, over the elements they combine
   double widened;   // elements converted from 8-bit floating-point types
   double strided;   // elements read or written against their order in memory
   // bytes between these: the greatest distance of elements that are stored, or loaded, one after

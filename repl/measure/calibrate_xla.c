@@ -137,7 +137,7 @@ hs_status calibrate_loops_xla(calibrate_bench *b) {
                 "  n = s32[] constant(0)\n  ROOT r = (f32[256], s32[256]) reduce(p, i, z, n), "
                 "dimensions={1}, to_apply=w\n}\n"),
       &s));
-  c->combined_s = calibrate_above(s, base) / (256 * 256);
+  c->combined_s = calibrate_above(s, base) / (256 * 256 * 3);
   return HS_GOOD;
 }
 

@@ -90,6 +90,37 @@ static void orders(void **st) {
   unload(&x);
 }
 
+// Windows that cut rows into pieces are short rows, others slide; a reducer of several operations
+// is paid for by the operation.
+static void windows_in_loops(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\na {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                  "  ROOT s = f32[] maximum(x, y)\n}\n"
+                  "b {\n  x = f32[] parameter(0)\n  y = f32[] parameter(1)\n"
+                  "  q = f32[] multiply(y, y)\n  ROOT s = f32[] add(x, q)\n}\n"
+                  "f {\n  p = f32[8,64] parameter(0)\n  z = f32[] constant(-inf)\n"
+                  "  ROOT r = f32[8,16] reduce-window(p, z), window={size=1x4 stride=1x4}, "
+                  "to_apply=a\n}\n"
+                  "g {\n  p = f32[8,64] parameter(0)\n  z = f32[] constant(-inf)\n"
+                  "  ROOT r = f32[8,61] reduce-window(p, z), window={size=1x4}, to_apply=a\n}\n"
+                  "h {\n  p = f32[8,64] parameter(0)\n  z = f32[] constant(0)\n"
+                  "  ROOT r = f32[64] reduce(p, z), dimensions={0}, to_apply=b\n}\n"
+                  "ENTRY main {\n  p = f32[8,64] parameter(0)\n"
+                  "  k = f32[8,16] fusion(p), kind=kLoop, calls=f\n"
+                  "  l = f32[8,61] fusion(p), kind=kLoop, calls=g\n"
+                  "  n = f32[64] fusion(p), kind=kLoop, calls=h\n"
+                  "  ROOT t = (f32[8,16], f32[8,61], f32[64]) tuple(k, l, n)\n}\n");
+  prof_work cut = work_of(&x, "k"), slid = work_of(&x, "l"), squares = work_of(&x, "n");
+  assert_float_equal(cut.windowed, 0, 0);
+  assert_float_equal(cut.reduced_row, 8 * 64, 0);
+  assert_float_equal(cut.extremes, 8 * 64, 0);
+  assert_float_equal(cut.rows, 8 * 16, 0);
+  assert_float_equal(slid.windowed, 8 * 61 * 4, 0);
+  assert_float_equal(slid.reduced_row, 0, 0);
+  assert_float_equal(squares.combined, 2 * 8 * 64, 0);
+  unload(&x);
+}
+
 static void products(void **st) {
   (void)st;
   loaded x = load("HloModule m\nENTRY main {\n  p = f32[8,64,32] parameter(0)\n"
@@ -643,6 +674,7 @@ int main(void) {
       cmocka_unit_test(overlap),
       cmocka_unit_test(collectives),
       cmocka_unit_test(orders),
+      cmocka_unit_test(windows_in_loops),
       cmocka_unit_test(devices_here),
       cmocka_unit_test(not_partitioned_yet),
       cmocka_unit_test(memory_is_used_again),
