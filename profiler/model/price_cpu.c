@@ -64,13 +64,13 @@ static double spread(const prof_calibration *c, double loaded, double stored) {
   return (double)(pitch & ~(pitch - 1));
 }
 
-// Seconds of an element combined against its order: measured with so many bytes between them.
+// Seconds of an element combined against its order. Our loops go along memory all the same; XLA's
+// keep to the order, and were measured with so many bytes between the elements.
 static double against_time(const prof_work *w, const prof_calibration *c) {
   const double measured = PROF_AGAINST_BYTES;
-  if (!(w->against > 0)) return 0;
-  double there = spread(c, w->against_pitch, w->against_pitch);
+  if (!(w->against > 0) || !c->xla) return c->against_s;
   return c->against_s * prof_curve_at(&c->transposes[0], measured) /
-         prof_curve_at(&c->transposes[0], there);
+         prof_curve_at(&c->transposes[0], w->against_pitch);
 }
 
 static double loop_time(const prof_work *w, const prof_calibration *c) {

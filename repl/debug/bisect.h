@@ -39,8 +39,8 @@ typedef struct bisect_trial {
   // SLOWER: what the module is timed against, in turns, which sets `before`; NULL: `before` stands
   const backend *rival_be;
   backend_exe *rival;
-  double much;     // SLOWER: the factor from which it counts, when above BISECT_MUCH_SLOWER
-  double now;      // the same, as last judged
+  double much;  // SLOWER: the factor from which it counts, when above BISECT_MUCH_SLOWER
+  double now;   // the same, as last judged
 } bisect_trial;
 
 // The condition that a word names; false when it names none.

@@ -52,10 +52,8 @@ hs_status trips_count(hlo_module *m, u32 nargs, hlo_literal *const *args, bool k
   counts by = {.out = show,
                .runs = hs_calloc(n, sizeof *by.runs),
                .iterations = hs_calloc(n, sizeof *by.iterations)};
-  hlo_eval_options eo = {.keep_denormals = keep_denormals,
-                         .peer = &ffi_peer,
-                         .observe = observe,
-                         .observe_arg = &by};
+  hlo_eval_options eo = {
+      .keep_denormals = keep_denormals, .peer = &ffi_peer, .observe = observe, .observe_arg = &by};
   hlo_literal *out = NULL;
   hs_status s = hlo_eval_module(m, nargs, args, &eo, &out);
   if (show) repl_progress_end(show);

@@ -180,6 +180,54 @@ static bool merge_in(nest *n, const u32 *loops, u32 nloops) {
   return false;
 }
 
+// Whether no atom of the expression depends on the loops.
+static bool is_linear_in(const nest *n, const nest_expr *e, u64 loops) {
+  for (u32 i = 0; i < e->n; i++)
+    if (n->vars.v[e->t[i].var].kind != NEST_LOOP &&
+        (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & loops))
+      return false;
+  return true;
+}
+
+// ---- the order of reduced loops -----------------------------------------------------------------
+// -1 when every load that moves along both loops moves further along p, 1 when further along q; 0
+// where they disagree, there is none, or one finds its place otherwise.
+static int nearer(const nest *n, u32 p, u32 q) {
+  u64 both = 1ull << n->vars.v[p].loop | 1ull << n->vars.v[q].loop;
+  int found = 0;
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    const nest_node *x = &n->nodes.v[i];
+    if (x->kind != NEST_LOAD || !(x->deps & both)) continue;
+    if (!is_linear_in(n, x->e, both)) return 0;
+    i64 a = nest_coef(x->e, p), b = nest_coef(x->e, q);
+    if (!a || !b || a == b) continue;
+    int here = (a < 0 ? -a : a) > (b < 0 ? -b : b) ? -1 : 1;
+    if (found && found != here) return 0;
+    found = here;
+  }
+  return found;
+}
+
+// Reduces along memory where the operand lies otherwise than its dimensions are numbered: the sum
+// of the squares of a transposed matrix. Groups that share their loops share the order.
+static void order_reduced(nest *n) {
+  for (size_t g = 0; g < n->groups.n; g++) {
+    nest_group *x = &n->groups.v[g];
+    bool any_order = x->merged_into == g;
+    for (size_t k = 0; k < n->groups.n; k++)
+      any_order &= n->groups.v[k].merged_into != g || n->groups.v[k].free_order;
+    for (u32 k = 1; any_order && k < x->nloops; k++)
+      for (u32 j = k; j && nearer(n, x->loops[j - 1], x->loops[j]) > 0; j--) {
+        u32 var = x->loops[j];
+        x->loops[j] = x->loops[j - 1];
+        x->loops[j - 1] = var;
+      }
+    for (size_t k = 0; any_order && k < n->groups.n; k++)
+      if (n->groups.v[k].merged_into == g) memcpy(n->groups.v[k].loops, x->loops, sizeof x->loops);
+  }
+}
+
+// ---- short loops --------------------------------------------------------------------------------
 // Merges a last loop that is too short for lanes with the loop around it: stores stay contiguous,
 // loads need index arithmetic in lanes.
 static bool flatten_short(nest *n) {
@@ -209,13 +257,7 @@ static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 // Whether the expression has stride -1, 0 or 1 along the loop, and no atom depends on it.
 static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
   i64 c = nest_coef(e, var);
-  for (u32 i = 0; i < e->n; i++) {
-    const nest_var *v = &n->vars.v[e->t[i].var];
-    if (v->kind != NEST_LOOP &&
-        (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & 1ull << n->vars.v[var].loop))
-      return false;
-  }
-  return c == 0 || c == 1 || c == -1;
+  return (c == 0 || c == 1 || c == -1) && is_linear_in(n, e, 1ull << n->vars.v[var].loop);
 }
 
 // Whether the loads of every step of the reductions have stride one along the loop, or none, and
@@ -253,6 +295,7 @@ static void turn_short(nest *n) {
 void nest_simplify(nest *n) {
   recompute_deps(n);
   while (split_one(n)) {}
+  order_reduced(n);
   for (bool more = true; more;) {
     more = false;
     for (size_t s = 0; s < n->stages.n && !more; s++)

@@ -413,6 +413,30 @@ static void flipped_without_gathers(void **state) {
   assert_false(has_code("masked.gather"));
 }
 
+// What is reduced in any order is read along memory, whichever way its dimensions are numbered: all
+// of a transposed matrix, and two dimensions of three.
+static void reduced_along_memory(void **state) {
+  (void)state;
+  static const char *const reduces[] = {
+      "f { x = f32[192,100]{0,1} parameter(0)\n s = f32[192,100]{0,1} multiply(x, x)\n"
+      " z = f32[] constant(0)\n ROOT r = f32[] reduce(s, z), dimensions={0,1}, to_apply=add }\n"
+      "ENTRY e { x = f32[192,100]{0,1} parameter(0)\n"
+      " ROOT r = f32[] fusion(x), kind=kLoop, calls=f }\n",
+      "f { x = f32[24,100,4]{1,2,0} parameter(0)\n z = f32[] constant(0)\n"
+      " ROOT r = f32[24] reduce(x, z), dimensions={1,2}, to_apply=add }\n"
+      "ENTRY e { x = f32[24,100,4]{1,2,0} parameter(0)\n"
+      " ROOT r = f32[24] fusion(x), kind=kLoop, calls=f }\n"};
+  for (size_t k = 0; k < HS_COUNT(reduces); k++) {
+    hs_buf b = {0};
+    hs_buf_printf(&b, "HloModule m\n" SUM "%s", reduces[k]);
+    add_case(hs_buf_cstr(&b), 64, false);
+    hs_buf_free(&b);
+    run_cases();
+    assert_true(has_code("load <"));
+    assert_false(has_code("masked.gather"));
+  }
+}
+
 // Rows that are gathered into columns beside each other are vectors, though their indices are read
 // under the guard of the columns.
 static void gathered_side_by_side(void **state) {
@@ -493,6 +517,7 @@ int main(void) {
       TEST(flipped),
       TEST(flipped_without_gathers),
       TEST(gathered_side_by_side),
+      TEST(reduced_along_memory),
       TEST(rows_are_not_masked),
       TEST(triples),
       TEST(rows_apart),
