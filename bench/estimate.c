@@ -5,17 +5,18 @@
 //            [--cpu-figures] [--no-trips] FILE.hlo...
 //
 // Each file is estimated and measured twice: as loaded with one kernel per instruction, and after
-// the tuned pipeline. The estimate sees shapes and the calibration only, never a measurement of
-// the file. How often a loop over data runs is in neither: it is counted by the evaluator, as
-// `trips --count` does in the shell, unless --no-trips is given. A measured time is the least of many short runs: what other programs take from a
-// shared machine only ever adds. Where they take so much that no run of a long module is left
-// alone, --cpu measures the processor time of one thread instead, and estimates for one thread.
-// --save keeps what was measured, and --from takes it instead of measuring. --half splits the
-// files by a hash of their names into a half that rules were tuned on and a half held back, so
-// that anybody can ask for the second. --list writes what was measured and estimated of every
-// kernel. The ratio of a module is estimate to measurement; figures are of max(r, 1/r). The rank
-// correlation (Spearman's) is over the kernels that take 10 us and more in an execution, of all
-// modules and both forms. The speedup is the first form's time to the second's.
+// the tuned pipeline. The estimate sees shapes and the calibration only, never a measurement of the
+// file. How often a loop over data runs is in neither: it is counted by the evaluator, as `trips
+// --count` does in the shell, unless --no-trips is given. A measured time is the least of many
+// short runs: what other programs take from a shared machine only ever adds. Where they take so
+// much that no run of a long module is left alone, --cpu measures the processor time of one thread
+// instead, and estimates for one thread. --save keeps what was measured, and --from takes it
+// instead of measuring. --half splits the files by a hash of their names into a half that rules
+// were tuned on and a half held back, so that anybody can ask for the second. --list writes what
+// was measured and estimated of every kernel. The ratio of a module is estimate to measurement;
+// figures are of max(r, 1/r). The rank correlation (Spearman's) is over the kernels that take 10 us
+// and more in an execution, of all modules and both forms. The speedup is the first form's time to
+// the second's.
 //
 // --optimized takes the modules that XLA has optimized, X.after_optimizations.hlo beside X.args, as
 // they are, instead of the others, and the cpu backend runs them. With --plugin or --python XLA

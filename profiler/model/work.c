@@ -245,8 +245,8 @@ static double window_size(const hlo_instr *i) {
   return n;
 }
 
-// Windows that cut the fastest dimension into pieces combine each as a row: no two share an element,
-// and so there are no lanes of windows next to each other.
+// Windows that cut the fastest dimension into pieces combine each as a row: no two share an
+// element, and so there are no lanes of windows next to each other.
 static bool cuts_rows(const hlo_instr *i) {
   const hlo_window *w = hlo_attr_ptr(i, HLO_ATTR_WINDOW);
   i64 f = fastest_dim(hlo_operand(i, 0)->shape);

@@ -180,6 +180,8 @@ static bool merge_in(nest *n, const u32 *loops, u32 nloops) {
   return false;
 }
 
+static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
+
 // Whether no atom of the expression depends on the loops.
 static bool is_linear_in(const nest *n, const nest_expr *e, u64 loops) {
   for (u32 i = 0; i < e->n; i++)
@@ -208,12 +210,24 @@ static int nearer(const nest *n, u32 p, u32 q) {
   return found;
 }
 
+// Whether a stage goes over the same rows, which may keep what both need of them (rows.c).
+static bool has_rows_of(const nest *n, const nest_group *x) {
+  for (size_t s = 0; s < n->stages.n; s++) {
+    const nest_stage *st = &n->stages.v[s];
+    bool same = st->nloops >= x->nloops;
+    for (u32 l = 0; same && l < x->nloops; l++)
+      same = extent(n, st->loops[st->nloops - x->nloops + l]) == extent(n, x->loops[l]);
+    if (same) return true;
+  }
+  return false;
+}
+
 // Reduces along memory where the operand lies otherwise than its dimensions are numbered: the sum
 // of the squares of a transposed matrix. Groups that share their loops share the order.
 static void order_reduced(nest *n) {
   for (size_t g = 0; g < n->groups.n; g++) {
     nest_group *x = &n->groups.v[g];
-    bool any_order = x->merged_into == g;
+    bool any_order = x->merged_into == g && !has_rows_of(n, x);
     for (size_t k = 0; k < n->groups.n; k++)
       any_order &= n->groups.v[k].merged_into != g || n->groups.v[k].free_order;
     for (u32 k = 1; any_order && k < x->nloops; k++)
@@ -251,8 +265,6 @@ static bool flatten_short(nest *n) {
   }
   return false;
 }
-
-static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 
 // Whether the expression has stride -1, 0 or 1 along the loop, and no atom depends on it.
 static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
