@@ -150,14 +150,93 @@ static void put_results(lowering *l, lower_frame *f, const hlo_instr *i, u32 ran
   }
 }
 
+// What a reduction reads: its operands at the subscripts that its loops and the result's index make.
+typedef struct operands {
+  u32 nv, rank;  // of the result
+  const nest_expr *const *idx;
+  u32 guard;
+  nest_val *in;
+} operands;
+
+static bool read_operands(lowering *l, lower_frame *f, const hlo_instr *i, const nest_expr **sub,
+                          const operands *o) {
+  for (u32 k = 0; k < o->nv && !lower_failed(l); k++)
+    o->in[k] =
+        lower_value(l, f, hlo_operand(i, k), 0, hlo_operand(i, 0)->shape->rank, sub, o->guard);
+  return !lower_failed(l);
+}
+
+// Whether the loops of `w` are those that the reduction wants, at the same place, and have room.
+static bool could_share(const lowering *l, const lower_frame *f, const hlo_instr *i,
+                        const operands *o, const lower_shared *w) {
+  const hlo_shape *s = hlo_operand(i, 0)->shape;
+  if (w->f != f || w->guard != o->guard || w->rank != o->rank || w->ndims != s->rank ||
+      memcmp(w->dims, s->dims, s->rank * sizeof(i64)) ||
+      memcmp(w->idx, o->idx, o->rank * sizeof *o->idx))
+    return false;
+  u32 accs = 2 * o->nv;
+  for (size_t g = 0; g < l->n->groups.n; g++)
+    if (l->n->groups.v[g].merged_into == w->group) accs += l->n->groups.v[g].nacc;
+  bool same = accs <= NEST_MAX_ACCS;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  for (u32 d = 0; d < s->rank; d++) same &= (w->sizes[d] != 0) == hlo_ints_has(dims, d);
+  return same;
+}
+
+// Reads the operands by the loops of a sibling over the same dims, unless the reduction needs its
+// result: its group, or NEST_NONE when there is none.
+static u32 share_loops(lowering *l, lower_frame *f, const hlo_instr *i, const operands *o,
+                       const nest_val *init) {
+  nest *n = l->n;
+  const hlo_shape *s = hlo_operand(i, 0)->shape;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  for (size_t c = 0; c < l->reduces.n; c++) {
+    const lower_shared *w = &l->reduces.v[c];
+    if (!could_share(l, f, i, o, w)) continue;
+    const nest_expr *sub[HLO_MAX_RANK];
+    u32 group = w->group;
+    for (u32 d = 0, out = 0, r = 0; d < s->rank; d++)
+      sub[d] = !hlo_ints_has(dims, d) ? o->idx[out++]
+               : s->dims[d] == 1      ? nest_const(n, 0)
+                                      : nest_of_var(n, n->groups.v[group].loops[r++], 1);
+    if (!read_operands(l, f, i, sub, o)) return NEST_NONE;
+    u8 *visited = hs_calloc(n->nodes.n, 1);
+    bool needs = false;
+    for (u32 k = 0; k < o->nv && !needs; k++)
+      needs = reaches_group(n, o->in[k].re, group, visited) ||
+              reaches_group(n, o->in[k].im, group, visited) ||
+              reaches_group(n, init[k].re, group, visited);
+    hs_free(visited);
+    if (!needs) return group;
+  }
+  return NEST_NONE;
+}
+
+// Opens loops of its own and reads the operands by them.
+static bool open_loops(lowering *l, lower_frame *f, const hlo_instr *i, const operands *o,
+                       u32 *nloops, u32 *loops) {
+  const hlo_shape *s = hlo_operand(i, 0)->shape;
+  hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
+  const nest_expr *sub[HLO_MAX_RANK];
+  for (u32 d = 0, out = 0; d < s->rank; d++) {
+    if (!hlo_ints_has(dims, d)) sub[d] = o->idx[out++];
+    else if (s->dims[d] == 1) sub[d] = nest_const(l->n, 0);
+    else {
+      if (!nest_new_loop(l->n, s->dims[d], &loops[*nloops]))
+        return (void)lower_refuse(l, i, "too many loops"), false;
+      sub[d] = nest_of_var(l->n, loops[(*nloops)++], 1);
+    }
+  }
+  return read_operands(l, f, i, sub, o);
+}
+
 nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf, u32 rank,
                       const nest_expr *const *idx, u32 guard) {
   nest *n = l->n;
   u32 nv = i->noperands / 2;
   hlo_ints dims = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = hlo_operand(i, 0)->shape;
-  u32 loops[NEST_MAX_LOOPS], nloops = 0, merged = NEST_NONE;
-  const nest_expr *sub[HLO_MAX_RANK];
+  u32 loops[NEST_MAX_LOOPS], nloops = 0;
   nest_val *in = HS_NEW_ARRAY(l->a, nest_val, 3 * nv), *init = in + nv, *out = in + 2 * nv;
   hlo_dtype *types = HS_NEW_ARRAY(l->a, hlo_dtype, nv);
   bool empty = false;
@@ -171,54 +250,15 @@ nest_val lower_reduce(lowering *l, lower_frame *f, const hlo_instr *i, u32 leaf,
   if (lower_failed(l)) return LOWER_NONE;
   if (!lower_reduces_as_is(i, nv)) return lower_refuse(l, i, "of several precisions");
   if (empty) return lower_in_type(n, init[leaf], types[leaf], result_type(i, leaf));
-  // Share the loops of a sibling over the same dims, unless this one needs its result.
-  for (size_t c = 0; c < l->reduces.n && merged == NEST_NONE; c++) {
-    const lower_shared *w = &l->reduces.v[c];
-    if (w->f != f || w->guard != guard || w->rank != rank || w->ndims != s->rank ||
-        memcmp(w->dims, s->dims, s->rank * sizeof(i64)) || memcmp(w->idx, idx, rank * sizeof *idx))
-      continue;
-    bool same = true;
-    u32 accs = 2 * nv;
-    for (size_t g = 0; g < n->groups.n; g++)
-      if (n->groups.v[g].merged_into == w->group) accs += n->groups.v[g].nacc;
-    if (accs > NEST_MAX_ACCS) continue;
-    for (u32 d = 0; d < s->rank; d++) same &= (w->sizes[d] != 0) == hlo_ints_has(dims, d);
-    if (!same) continue;
-    merged = w->group;
-    const nest_group *g = &n->groups.v[merged];
-    for (u32 d = 0, o = 0, r = 0; d < s->rank; d++)
-      sub[d] = !hlo_ints_has(dims, d) ? idx[o++]
-               : s->dims[d] == 1      ? nest_const(n, 0)
-                                      : nest_of_var(n, g->loops[r++], 1);
-    nloops = g->nloops;
-    memcpy(loops, g->loops, sizeof loops);
-    u8 *visited = NULL;
-    for (u32 k = 0; k < nv && !lower_failed(l); k++)
-      in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
-    if (lower_failed(l)) return LOWER_NONE;
-    visited = hs_calloc(n->nodes.n, 1);
-    for (u32 k = 0; k < nv && merged != NEST_NONE; k++)
-      if (reaches_group(n, in[k].re, merged, visited) ||
-          reaches_group(n, in[k].im, merged, visited) ||
-          reaches_group(n, init[k].re, merged, visited))
-        merged = NEST_NONE;
-    hs_free(visited);
-  }
-  if (merged == NEST_NONE) {
-    nloops = 0;
-    for (u32 d = 0, o = 0; d < s->rank; d++) {
-      if (!hlo_ints_has(dims, d)) sub[d] = idx[o++];
-      else if (s->dims[d] == 1) sub[d] = nest_const(n, 0);
-      else {
-        if (!nest_new_loop(n, s->dims[d], &loops[nloops]))
-          return lower_refuse(l, i, "too many loops");
-        sub[d] = nest_of_var(n, loops[nloops++], 1);
-      }
-    }
-    for (u32 k = 0; k < nv && !lower_failed(l); k++)
-      in[k] = lower_value(l, f, hlo_operand(i, k), 0, s->rank, sub, guard);
-  }
+  const operands o = {nv, rank, idx, guard, in};
+  u32 merged = share_loops(l, f, i, &o, init);
   if (lower_failed(l)) return LOWER_NONE;
+  if (merged == NEST_NONE) {
+    if (!open_loops(l, f, i, &o, &nloops, loops)) return LOWER_NONE;
+  } else {
+    nloops = n->groups.v[merged].nloops;
+    memcpy(loops, n->groups.v[merged].loops, sizeof loops);
+  }
   lower_group(l, i, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), nloops, loops, merged, NEST_NONE, nv, in,
               init, types, out);
   if (lower_failed(l)) return LOWER_NONE;
