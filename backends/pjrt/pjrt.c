@@ -72,9 +72,9 @@ static void put_array(hs_buf *q, const hlo_shape *s) {
     wire_put_i64(q, s->layout ? s->layout->minor_to_major[k] : (i64)(s->rank - 1 - k));
 }
 
-static const hlo_sharding *keep_sharding(backend_exe *e, hlo_ctx *ctx, const hlo_sharding *s) {
+static const hlo_sharding *keep_sharding(backend_exe *e, const hlo_sharding *s) {
   const hlo_attr a = {.id = HLO_ATTR_SHARDING, .v.p = s};
-  return s ? hlo_attr_clone(&e->arena, ctx, &a, NULL, NULL).v.p : NULL;
+  return s ? hlo_attr_clone(&e->arena, &a, NULL, NULL).v.p : NULL;
 }
 
 static hs_status make_tiles(backend_exe *e, const pjrt_ready *m) {
@@ -84,11 +84,11 @@ static hs_status make_tiles(backend_exe *e, const pjrt_ready *m) {
   e->out = HS_NEW_ARRAY(&e->arena, pjrt_tiles, m->nouts + 1);
   u32 n = m->partitions;
   for (u32 k = 0; k < m->nargs; k++)
-    HS_TRY(pjrt_tiles_make(m->m->ctx, m->arg[k], keep_sharding(e, m->m->ctx, m->arg_sharding[k]), n,
-                           &e->arg[k]));
+    HS_TRY(
+        pjrt_tiles_make(m->m->ctx, m->arg[k], keep_sharding(e, m->arg_sharding[k]), n, &e->arg[k]));
   for (u32 k = 0; k < m->nouts; k++)
-    HS_TRY(pjrt_tiles_make(m->m->ctx, m->out[k], keep_sharding(e, m->m->ctx, m->out_sharding[k]), n,
-                           &e->out[k]));
+    HS_TRY(
+        pjrt_tiles_make(m->m->ctx, m->out[k], keep_sharding(e, m->out_sharding[k]), n, &e->out[k]));
   return HS_GOOD;
 }
 

@@ -99,7 +99,7 @@ void pjrt_tiles_join(const pjrt_tiles *t, u32 device, const void *part, void *wh
 static void mark(hlo_instr *i, const hlo_sharding *s) {
   hlo_module *m = i->parent->module;
   const hlo_attr a = {.id = HLO_ATTR_SHARDING, .v.p = s};
-  if (s) hlo_set_attr(i, hlo_attr_clone(&m->arena, m->ctx, &a, NULL, NULL));
+  if (s) hlo_set_attr(i, hlo_attr_clone(&m->arena, &a, NULL, NULL));
 }
 
 // A conversion between a tile and the whole array, marked with the sharding.

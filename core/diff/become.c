@@ -97,8 +97,7 @@ static void set_attrs(become *b, hlo_instr *i, const hlo_attrs *want) {
   if (same_attrs(b, i->attrs, want)) return;
   u32 n = want ? want->n : 0;
   hlo_attr *v = hs_alloc((n + 1) * sizeof *v);
-  for (u32 k = 0; k < n; k++)
-    v[k] = hlo_attr_clone(&b->m->arena, b->m->ctx, &want->v[k], comp_of, b);
+  for (u32 k = 0; k < n; k++) v[k] = hlo_attr_clone(&b->m->arena, &want->v[k], comp_of, b);
   hlo_set_attrs(i, n, v);
   hs_free(v);
 }
@@ -185,7 +184,7 @@ static void set_module_attrs(become *b) {
                    *y = hlo_attrs_find(b->t->attrs, (hlo_attr_id)id);
     if (x && !y) hlo_remove_module_attr(b->m, (hlo_attr_id)id);
     if (y && (!x || !same_attr(b, x, y)))
-      hlo_set_module_attr(b->m, hlo_attr_clone(&b->m->arena, b->m->ctx, y, comp_of, b));
+      hlo_set_module_attr(b->m, hlo_attr_clone(&b->m->arena, y, comp_of, b));
   }
 }
 

@@ -29,7 +29,7 @@ static void copy_body(hlo_computation *to, const hlo_computation *from, comp_map
     } else {
       set.n = 0;
       for (u32 k = 0; i->attrs && k < i->attrs->n; k++)
-        hs_vec_push(&set, hlo_attr_clone(&m->arena, m->ctx, &i->attrs->v[k], map_comp, map));
+        hs_vec_push(&set, hlo_attr_clone(&m->arena, &i->attrs->v[k], map_comp, map));
       if (set.n) hlo_set_attrs(r, (u32)set.n, set.v);
     }
     r->provenance = i->provenance;
@@ -115,7 +115,7 @@ hlo_module *hlo_module_clone(const hlo_module *m, const char *name) {
   hlo_for_each_comp(c, m) copy_body(map.to[c->id], c, &map, made, 0);
   if (m->entry) r->entry = map.to[m->entry->id];
   for (u32 k = 0; m->attrs && k < m->attrs->n; k++)
-    hlo_set_module_attr(r, hlo_attr_clone(&r->arena, r->ctx, &m->attrs->v[k], map_comp, &map));
+    hlo_set_module_attr(r, hlo_attr_clone(&r->arena, &m->attrs->v[k], map_comp, &map));
   if (m->frames) r->frames = hlo_stack_frames_clone_(r, m->frames);
   if (m->copy_kept) m->copy_kept(r, m, made, map.to);
   hs_free(made);

@@ -398,9 +398,108 @@ static const hlo_origin_node *c_origin(hs_arena *m, const hlo_origin_node *s) {
   return r;
 }
 
-hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a,
+// What is a count and an array of plain values.
+#define C_FLAT(type, name)                              \
+  static const type *name(hs_arena *m, const type *s) { \
+    type *d = hs_arena_dup(m, s, sizeof *s);            \
+    d->v = hs_arena_dup(m, s->v, s->n * sizeof *s->v);  \
+    return d;                                           \
+  }
+C_FLAT(hlo_slices, c_slices)
+C_FLAT(hlo_padding, c_padding)
+C_FLAT(hlo_window, c_window)
+C_FLAT(hlo_shapes, c_shapes)
+#undef C_FLAT
+
+static const hlo_int_lists *c_int_lists(hs_arena *m, const hlo_int_lists *s) {
+  hlo_int_lists *d = hs_arena_dup(m, s, sizeof *s);
+  hlo_ints *v = HS_NEW_ARRAY(m, hlo_ints, s->n);
+  for (u32 k = 0; k < s->n; k++) v[k] = c_ints(m, s->v[k]);
+  d->v = v;
+  return d;
+}
+
+static const hlo_dim_labels *c_dim_labels(hs_arena *m, const hlo_dim_labels *s) {
+  hlo_dim_labels *d = hs_arena_dup(m, s, sizeof *s);
+  d->lhs_spatial = hs_arena_dup(m, s->lhs_spatial, s->nspatial * sizeof(i64));
+  d->rhs_spatial = hs_arena_dup(m, s->rhs_spatial, s->nspatial * sizeof(i64));
+  d->out_spatial = hs_arena_dup(m, s->out_spatial, s->nspatial * sizeof(i64));
+  d->text = s->text ? hs_arena_strndup(m, s->text, strlen(s->text)) : NULL;
+  return d;
+}
+
+static const hlo_program_shape *c_program_shape(hs_arena *m, const hlo_program_shape *s) {
+  hlo_program_shape *d = hs_arena_dup(m, s, sizeof *s);
+  d->params = hs_arena_dup(m, s->params, s->n * sizeof *s->params);
+  return d;
+}
+
+static const hlo_replica_groups *c_replica_groups(hs_arena *m, const hlo_replica_groups *s) {
+  hlo_replica_groups *d = hs_arena_dup(m, s, sizeof *s);
+  hlo_ints *v = HS_NEW_ARRAY(m, hlo_ints, s->groups.n);
+  for (u32 k = 0; k < s->groups.n; k++) v[k] = c_ints(m, s->groups.v[k]);
+  d->groups.v = v;
+  d->dims = c_ints(m, s->dims), d->reshape = c_ints(m, s->reshape), d->perm = c_ints(m, s->perm);
+  d->mesh = c_mesh(m, s->mesh), d->axes = c_axes(m, s->axes);
+  return d;
+}
+
+static const hlo_aliases *c_aliases(hs_arena *m, const hlo_aliases *s) {
+  hlo_aliases *d = hs_arena_dup(m, s, sizeof *s);
+  hlo_alias_entry *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
+  for (u32 k = 0; k < s->n; k++)
+    v[k].out_index = c_ints(m, s->v[k].out_index),
+    v[k].param_index = c_ints(m, s->v[k].param_index);
+  d->v = v;
+  return d;
+}
+
+static const hlo_domain *c_domain(hs_arena *m, const hlo_domain *s) {
+  hlo_domain *d = hs_arena_dup(m, s, sizeof *s);
+  d->kind = c_str(m, s->kind);
+  d->entry = c_sharding(m, s->entry);
+  d->exit = c_sharding(m, s->exit);
+  return d;
+}
+
+static const hlo_frontend *c_frontend(hs_arena *m, const hlo_frontend *s) {
+  hlo_frontend *d = hs_arena_dup(m, s, sizeof *s);
+  hlo_frontend_entry *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
+  for (u32 k = 0; k < s->n; k++)
+    v[k].key = c_str(m, s->v[k].key), v[k].value = c_str(m, s->v[k].value);
+  d->v = v;
+  return d;
+}
+
+static const hlo_statistics *c_statistics(hs_arena *m, const hlo_statistics *s) {
+  hlo_statistics *d = hs_arena_dup(m, s, sizeof *s);
+  hlo_stat *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
+  for (u32 k = 0; k < s->n; k++) v[k].name = c_str(m, s->v[k].name);
+  d->v = v;
+  return d;
+}
+
+static const hlo_backend_config *c_backend_config(hs_arena *m, const hlo_backend_config *s) {
+  hlo_backend_config *d = hs_arena_dup(m, s, sizeof *s);
+  d->text = c_str(m, s->text);
+  return d;
+}
+
+static const hlo_origin *c_origin_tree(hs_arena *m, const hlo_origin *s) {
+  hlo_origin *d = hs_arena_dup(m, s, sizeof *s);
+  d->root = c_origin(m, s->root);
+  return d;
+}
+
+static hlo_computation **c_comps(hs_arena *m, hlo_computation *const *from, u32 n,
+                                 hlo_computation *(*map)(void *, hlo_computation *), void *arg) {
+  hlo_computation **v = HS_NEW_ARRAY(m, hlo_computation *, n);
+  for (u32 k = 0; k < n; k++) v[k] = map ? map(arg, from[k]) : from[k];
+  return v;
+}
+
+hlo_attr hlo_attr_clone(hs_arena *m, const hlo_attr *a,
                         hlo_computation *(*map)(void *, hlo_computation *), void *arg) {
-  (void)ctx;  // shapes are interned per context; modules are cloned within one
   hlo_attr r = *a;
   const void *p = a->v.p;
   switch (hlo_attr_kind_of(a->id)) {
@@ -415,121 +514,27 @@ hlo_attr hlo_attr_clone(hs_arena *m, hlo_ctx *ctx, const hlo_attr *a,
   case HLO_AK_COMP:
     if (map && a->v.comp) r.v.comp = map(arg, a->v.comp);
     break;
-  case HLO_AK_COMPS: {
-    hlo_computation **v = HS_NEW_ARRAY(m, hlo_computation *, a->v.comps.n);
-    for (u32 k = 0; k < a->v.comps.n; k++) v[k] = map ? map(arg, a->v.comps.v[k]) : a->v.comps.v[k];
-    r.v.comps.v = v;
-    break;
-  }
-  case HLO_AK_INT_LISTS: {
-    const hlo_int_lists *s = p;
-    hlo_int_lists *d = hs_arena_dup(m, s, sizeof *s);
-    hlo_ints *v = HS_NEW_ARRAY(m, hlo_ints, s->n);
-    for (u32 k = 0; k < s->n; k++) v[k] = c_ints(m, s->v[k]);
-    d->v = v;
-    r.v.p = d;
-    break;
-  }
-#define FLAT(kind, type)                               \
-  case HLO_AK_##kind: {                                \
-    const type *s = p;                                 \
-    type *d = hs_arena_dup(m, s, sizeof *s);           \
-    d->v = hs_arena_dup(m, s->v, s->n * sizeof *s->v); \
-    r.v.p = d;                                         \
-    break;                                             \
-  }
-    FLAT(SLICES, hlo_slices)
-    FLAT(PADDING, hlo_padding)
-    FLAT(WINDOW, hlo_window)
-    FLAT(SHAPES, hlo_shapes)
-#undef FLAT
-  case HLO_AK_DIM_LABELS: {
-    const hlo_dim_labels *s = p;
-    hlo_dim_labels *d = hs_arena_dup(m, s, sizeof *s);
-    d->lhs_spatial = hs_arena_dup(m, s->lhs_spatial, s->nspatial * sizeof(i64));
-    d->rhs_spatial = hs_arena_dup(m, s->rhs_spatial, s->nspatial * sizeof(i64));
-    d->out_spatial = hs_arena_dup(m, s->out_spatial, s->nspatial * sizeof(i64));
-    d->text = s->text ? hs_arena_strndup(m, s->text, strlen(s->text)) : NULL;
-    r.v.p = d;
-    break;
-  }
-  case HLO_AK_PROGRAM_SHAPE: {
-    const hlo_program_shape *s = p;
-    hlo_program_shape *d = hs_arena_dup(m, s, sizeof *s);
-    d->params = hs_arena_dup(m, s->params, s->n * sizeof *s->params);
-    r.v.p = d;
-    break;
-  }
-  case HLO_AK_REPLICA_GROUPS: {
-    const hlo_replica_groups *s = p;
-    hlo_replica_groups *d = hs_arena_dup(m, s, sizeof *s);
-    hlo_ints *v = HS_NEW_ARRAY(m, hlo_ints, s->groups.n);
-    for (u32 k = 0; k < s->groups.n; k++) v[k] = c_ints(m, s->groups.v[k]);
-    d->groups.v = v;
-    d->dims = c_ints(m, s->dims), d->reshape = c_ints(m, s->reshape), d->perm = c_ints(m, s->perm);
-    d->mesh = c_mesh(m, s->mesh), d->axes = c_axes(m, s->axes);
-    r.v.p = d;
-    break;
-  }
+  case HLO_AK_COMPS: r.v.comps.v = c_comps(m, a->v.comps.v, a->v.comps.n, map, arg); break;
+  case HLO_AK_INT_LISTS: r.v.p = c_int_lists(m, p); break;
+  case HLO_AK_SLICES: r.v.p = c_slices(m, p); break;
+  case HLO_AK_PADDING: r.v.p = c_padding(m, p); break;
+  case HLO_AK_WINDOW: r.v.p = c_window(m, p); break;
+  case HLO_AK_SHAPES: r.v.p = c_shapes(m, p); break;
+  case HLO_AK_DIM_LABELS: r.v.p = c_dim_labels(m, p); break;
+  case HLO_AK_PROGRAM_SHAPE: r.v.p = c_program_shape(m, p); break;
+  case HLO_AK_REPLICA_GROUPS: r.v.p = c_replica_groups(m, p); break;
   case HLO_AK_OUTPUT_ALIASING:
   case HLO_AK_IO_ALIAS:
-  case HLO_AK_DONORS: {
-    const hlo_aliases *s = p;
-    hlo_aliases *d = hs_arena_dup(m, s, sizeof *s);
-    hlo_alias_entry *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
-    for (u32 k = 0; k < s->n; k++)
-      v[k].out_index = c_ints(m, s->v[k].out_index),
-      v[k].param_index = c_ints(m, s->v[k].param_index);
-    d->v = v;
-    r.v.p = d;
-    break;
-  }
+  case HLO_AK_DONORS: r.v.p = c_aliases(m, p); break;
   case HLO_AK_SHARDING: r.v.p = c_sharding(m, p); break;
-  case HLO_AK_DOMAIN: {
-    const hlo_domain *s = p;
-    hlo_domain *d = hs_arena_dup(m, s, sizeof *s);
-    d->kind = c_str(m, s->kind);
-    d->entry = c_sharding(m, s->entry);
-    d->exit = c_sharding(m, s->exit);
-    r.v.p = d;
-    break;
-  }
-  case HLO_AK_FRONTEND: {
-    const hlo_frontend *s = p;
-    hlo_frontend *d = hs_arena_dup(m, s, sizeof *s);
-    hlo_frontend_entry *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
-    for (u32 k = 0; k < s->n; k++)
-      v[k].key = c_str(m, s->v[k].key), v[k].value = c_str(m, s->v[k].value);
-    d->v = v;
-    r.v.p = d;
-    break;
-  }
-  case HLO_AK_STATISTICS: {
-    const hlo_statistics *s = p;
-    hlo_statistics *d = hs_arena_dup(m, s, sizeof *s);
-    hlo_stat *v = hs_arena_dup(m, s->v, s->n * sizeof *v);
-    for (u32 k = 0; k < s->n; k++) v[k].name = c_str(m, s->v[k].name);
-    d->v = v;
-    r.v.p = d;
-    break;
-  }
+  case HLO_AK_DOMAIN: r.v.p = c_domain(m, p); break;
+  case HLO_AK_FRONTEND: r.v.p = c_frontend(m, p); break;
+  case HLO_AK_STATISTICS: r.v.p = c_statistics(m, p); break;
   case HLO_AK_RESULT_ACCURACY: r.v.p = hs_arena_dup(m, p, sizeof(hlo_result_accuracy)); break;
   case HLO_AK_SPARSITY: r.v.p = hs_arena_dup(m, p, sizeof(hlo_sparsity)); break;
-  case HLO_AK_ORIGIN: {
-    const hlo_origin *s = p;
-    hlo_origin *d = hs_arena_dup(m, s, sizeof *s);
-    d->root = c_origin(m, s->root);
-    r.v.p = d;
-    break;
-  }
+  case HLO_AK_ORIGIN: r.v.p = c_origin_tree(m, p); break;
   case HLO_AK_METADATA: r.v.p = c_metadata(m, p); break;
-  case HLO_AK_BACKEND_CONFIG: {
-    const hlo_backend_config *s = p;
-    hlo_backend_config *d = hs_arena_dup(m, s, sizeof *s);
-    d->text = c_str(m, s->text);
-    r.v.p = d;
-    break;
-  }
+  case HLO_AK_BACKEND_CONFIG: r.v.p = c_backend_config(m, p); break;
   default: break;  // scalars, shapes, literals (the caller takes the reference)
   }
   return r;

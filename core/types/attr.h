@@ -367,9 +367,9 @@ bool hlo_attr_equal(const hlo_attr *, const hlo_attr *);
 bool hlo_attrs_equal(const hlo_attrs *, const hlo_attrs *, bool (*skip)(hlo_attr_id));
 u64 hlo_attr_hash(const hlo_attr *, u64 seed);
 u64 hlo_attrs_hash(const hlo_attrs *, u64 seed, bool (*skip)(hlo_attr_id));
-// Deep copy into another arena/context (module clone). Computations are mapped by map(arg, comp)
-// when given.
-hlo_attr hlo_attr_clone(hs_arena *, hlo_ctx *, const hlo_attr *,
+// Deep copy into another arena of the same context, whose shapes it shares (module clone).
+// Computations are mapped by map(arg, comp) when given.
+hlo_attr hlo_attr_clone(hs_arena *, const hlo_attr *,
                         hlo_computation *(*map)(void *, hlo_computation *), void *arg);
 
 // True for attributes that say nothing about the meaning (metadata, origin, frontend attributes,

@@ -150,7 +150,7 @@ static void put_results(lowering *l, lower_frame *f, const hlo_instr *i, u32 ran
   }
 }
 
-// What a reduction reads: its operands at the subscripts that its loops and the result's index make.
+// What a reduction reads: its operands, at subscripts that its loops and the result's index make.
 typedef struct operands {
   u32 nv, rank;  // of the result
   const nest_expr *const *idx;
