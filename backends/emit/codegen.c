@@ -142,17 +142,19 @@ static hs_status one_tile(cg *c, u64 ibit, u64 jbit, LLVMValueRef i_left, LLVMVa
   c->aligned = !i_left;
   c->lane_left = i_left;
   c->tile_left = j_left;
+  cg_at_level(c, c->loop_level[__builtin_ctzll(ibit)]);
+  c->lane_mask = i_left ? cg_below(c, i_left) : NULL;
   cg_at_level(c, c->open);
-  LLVMValueRef lanes = i_left ? cg_below(c, i_left) : NULL;
   for (u32 u = 0; u < c->U; u++) {
-    c->mask[u] = lanes;
+    c->mask[u] = c->lane_mask;
     if (j_left)
-      c->mask[u] = cg_and_mask(
-          c, lanes, cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_ixc(c, u), j_left, ""), c->W));
+      c->mask[u] =
+          cg_and_mask(c, c->lane_mask,
+                      cg_splat(c, LLVMBuildICmp(c->b, LLVMIntSLT, cg_ixc(c, u), j_left, ""), c->W));
   }
   hs_status s = cg_emit_stores(c);
   memset(c->mask, 0, sizeof c->mask);
-  c->lane_left = c->tile_left = NULL;
+  c->lane_left = c->tile_left = c->lane_mask = NULL;
   leave_tile(c);
   return s;
 }

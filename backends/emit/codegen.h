@@ -84,8 +84,9 @@ struct cg {
   u64 tile;    // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
   bool ahead;  // loads of a tile fetch what the tile two further on will load
   LLVMValueRef lane_left, tile_left;  // what is left of the two loops in a partial tile, or NULL
-  cg_memo *memo;                      // per node
-  HS_VEC(u32) memoed;                 // nodes whose memo is set
+  LLVMValueRef lane_mask;  // the lanes of lane_left, made where the lane loop stands, or NULL
+  cg_memo *memo;           // per node
+  HS_VEC(u32) memoed;      // nodes whose memo is set
   // the application of a reducer that is being emitted: its accumulators and elements
   const LLVMValueRef *tacc, *telem;
   cg_memo *tmemo;

@@ -152,6 +152,12 @@ static void fetch_ahead(cg *c, LLVMValueRef p) {
   (void)cg_intrinsic(c, "llvm.prefetch", 1, &t, 4, args);
 }
 
+// The lanes of the u-th vector that a load reads. One that does not vary along the tile loop stands
+// in front of it, where nothing is known of the rows that a partial tile leaves out.
+static LLVMValueRef load_mask(const cg *c, const nest_node *x, u32 u) {
+  return c->tile && !(x->deps & c->tile) ? c->lane_mask : c->mask[u];
+}
+
 // Loads of a tile, transposed in registers where needed; *done is false when the access is neither
 // contiguous along the rows nor along the columns and has to be a gather.
 static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *done) {
@@ -168,7 +174,8 @@ static hs_status tile_load(cg *c, const nest_node *x, LLVMValueRef *out, bool *d
   if (rows) {
     for (u32 u = 0; u < c->U; u++) {
       q = u && cj ? cg_gep(c, mt, p, cg_ixc(c, u * cj)) : p;
-      if (c->mask[u]) out[u] = masked_load(c, false, q, vt, align, c->mask[u]);
+      LLVMValueRef mask = load_mask(c, x, u);
+      if (mask) out[u] = masked_load(c, false, q, vt, align, mask);
       else LLVMSetAlignment(out[u] = LLVMBuildLoad2(c->b, vt, q, ""), align);
     }
   } else {
@@ -337,7 +344,7 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     p = cg_gep(c, mt, c->bufs[x->buf], base);
   }
   for (u32 u = 0; u < copies; u++) {
-    LLVMValueRef mask = c->mask[u], v, q;
+    LLVMValueRef mask = load_mask(c, x, u), v, q;
     bool all_or_none = g && !cg_is_vector(LLVMTypeOf(g[0]));
     if (g && !(all_or_none && affine))
       mask = cg_and_mask(c, mask, all_or_none ? cg_splat(c, g[0], c->W) : g[u]);

@@ -83,10 +83,17 @@ LLVMModuleRef emit_llvm_module(emit_llvm *c) {
   return m;
 }
 
+// Under AddressSanitizer, where time matters less, invalid code is found where it is made.
+#ifdef HS_ASAN
+#define VERIFY_ALWAYS true
+#else
+#define VERIFY_ALWAYS false
+#endif
+
 hs_status emit_llvm_optimize(emit_llvm *c, LLVMModuleRef m, const char *passes, bool verify) {
   char *wrong = NULL;
   hs_status s = HS_GOOD;
-  if (verify && LLVMVerifyModule(m, LLVMReturnStatusAction, &wrong))
+  if ((verify || VERIFY_ALWAYS) && LLVMVerifyModule(m, LLVMReturnStatusAction, &wrong))
     s = hs_fail(HS_E_INTERNAL, "LLVM: invalid code: %s", wrong);
   LLVMDisposeMessage(wrong);
   if (hs_ok(s)) {

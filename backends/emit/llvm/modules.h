@@ -25,8 +25,8 @@ void emit_llvm_close(emit_llvm *);  // also after a failed open
 
 // An empty module of the context's target.
 LLVMModuleRef emit_llvm_module(emit_llvm *);
-// Runs passes (the text form of opt's -passes) over it, after LLVM's verifier when asked for.
-// E_INTERNAL, also when LLVM complained of it before.
+// Runs passes (the text form of opt's -passes) over it, after LLVM's verifier when asked for
+// and always under AddressSanitizer. E_INTERNAL, also when LLVM complained of it before.
 hs_status emit_llvm_optimize(emit_llvm *, LLVMModuleRef, const char *passes, bool verify);
 // Object code or assembly; the caller disposes of the buffer. E_INTERNAL.
 hs_status emit_llvm_code(emit_llvm *, LLVMModuleRef, LLVMCodeGenFileType, LLVMMemoryBufferRef *out);

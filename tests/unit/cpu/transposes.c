@@ -69,10 +69,35 @@ static void fused(void **state) {
   agrees(text);
 }
 
+// Partial tiles: what varies along one of the two loops only is loaded with that loop's lanes.
+static void beside_rows_and_columns(void **state) {
+  (void)state;
+  static const u32 sizes[][2] = {{8, 8}, {100, 200}, {17, 24}, {24, 17}, {16, 31}, {33, 16}};
+  for (size_t k = 0; k < HS_COUNT(sizes); k++) {
+    char text[1024];
+    u32 n = sizes[k][0], m = sizes[k][1];
+    (void)snprintf(text, sizeof text,
+                   MODULE("f { x = f32[%u,%u] parameter(0)\n c = f32[%u] parameter(1)\n"
+                          " r = f32[%u] parameter(2)\n v = f32[%u] reverse(c), dimensions={0}\n"
+                          " t = f32[%u,%u] transpose(x), dimensions={1,0}\n"
+                          " cb = f32[%u,%u] broadcast(c), dimensions={1}\n"
+                          " rb = f32[%u,%u] broadcast(r), dimensions={0}\n"
+                          " vb = f32[%u,%u] broadcast(v), dimensions={1}\n"
+                          " p = f32[%u,%u] multiply(t, cb)\n q = f32[%u,%u] add(p, rb)\n"
+                          " ROOT a = f32[%u,%u] subtract(q, vb) }\n"
+                          "ENTRY e { x = f32[%u,%u] parameter(0)\n c = f32[%u] parameter(1)\n"
+                          " r = f32[%u] parameter(2)\n"
+                          " ROOT a = f32[%u,%u] fusion(x, c, r), kind=kLoop, calls=f }"),
+                   m, n, m, n, m, n, m, n, m, n, m, n, m, n, m, n, m, n, m, m, n, m, n, n, m);
+    agrees(text);
+  }
+}
+
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(large_ones),
       cmocka_unit_test(fused),
+      cmocka_unit_test(beside_rows_and_columns),
   };
   return run_cpu_tests(argc, argv, "transposes", tests, HS_COUNT(tests));
 }
