@@ -45,7 +45,7 @@ void lower_physical(const hlo_shape *s, i64 *dims, u32 *order) {
 // ---- values of other widths ---------------------------------------------------------------------
 // Whether an element can be cut into others, or joined from them.
 static bool cuts_and_joins(hlo_dtype t) {
-  return lower_dtype_ok(t) && !hlo_dtype_is_complex(t) && t != HLO_PRED && hlo_dtype_bits(t) >= 8;
+  return lower_dtype_ok(t) && !hlo_dtype_is_complex(t) && t != HLO_PRED;
 }
 
 // The k-th part, of the type `to`, of a wider value.
@@ -72,7 +72,7 @@ static nest_val join(nest *n, const nest_val *parts, hlo_dtype from, hlo_dtype t
   }
   return nest_bitcast(n, (nest_val){acc, NEST_NONE}, ut, to);
 }
-enum { MOST_PARTS = 8 };  // bytes of the widest type
+enum { MOST_PARTS = 64 };  // bits of the widest type
 
 // The bytes stay where they are. Between widths the narrower array has one more dimension in
 // memory, the parts of an element.

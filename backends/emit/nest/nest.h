@@ -260,7 +260,7 @@ bool nest_compare(nest *, i64 direction, bool total, hlo_dtype in, nest_val a, n
                   nest_val *out);
 nest_val nest_convert(nest *, nest_val, hlo_dtype from, hlo_dtype to);
 nest_val nest_bitcast(nest *, nest_val, hlo_dtype from, hlo_dtype to);  // same width
-hlo_dtype nest_uint_of(int bits);                                       // 8, 16, 32 or 64
+hlo_dtype nest_uint_of(int bits);                                       // 1, 2, 4, ..., 64
 
 // ---- HLO -> nest (lower.c) ----------------------------------------------------------------------
 // A nest of one instruction, a fusion with all of its body; in the arena, freed by nest_free. It

@@ -9,7 +9,15 @@
 #include <math.h>
 
 hlo_dtype nest_uint_of(int bits) {
-  return bits == 8 ? HLO_U8 : bits == 16 ? HLO_U16 : bits == 32 ? HLO_U32 : HLO_U64;
+  switch (bits) {
+  case 1: return HLO_U1;
+  case 2: return HLO_U2;
+  case 4: return HLO_U4;
+  case 8: return HLO_U8;
+  case 16: return HLO_U16;
+  case 32: return HLO_U32;
+  default: return HLO_U64;
+  }
 }
 
 static const nest_val none = {NEST_NONE, NEST_NONE};

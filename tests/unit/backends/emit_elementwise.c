@@ -119,6 +119,17 @@ static void converts(void **state) {
   add_case(
       "HloModule m\nENTRY e {\n x = u8[7,8] parameter(0)\n ROOT r = s64[7] bitcast-convert(x)\n}",
       0, true);
+  static const char *const below[][2] = {{"s8[7]", "s4[7,2]"},   {"s4[7,2]", "s8[7]"},
+                                         {"u8[5]", "u2[5,4]"},   {"u1[3,16]", "bf16[3]"},
+                                         {"s64[2]", "s2[2,32]"}, {"u8[9]", "f4e2m1fn[9,2]"}};
+  for (size_t k = 0; k < HS_COUNT(below); k++) {
+    char text[256];
+    (void)snprintf(text, sizeof text,
+                   "HloModule m\nENTRY e {\n x = %s parameter(0)\n ROOT r = %s "
+                   "bitcast-convert(x)\n}",
+                   below[k][0], below[k][1]);
+    add_case(text, 0, true);
+  }
   // the bytes of another shape; layouts are cpu_operations.c's
   static const char *const bytes[][2] = {{"u32[6,4]", "u64[6,2]"},  {"u32[6,4]", "u8[2,48]"},
                                          {"f64[5,3]", "s32[3,10]"}, {"u8[16]", "f64[1,2]"},
