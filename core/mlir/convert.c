@@ -361,12 +361,22 @@ static bool result_shardings(mlir_reader *R, const mlir_func *f) {
   return true;
 }
 
-static bool meshes(mlir_reader *R) {
+// What the module's frontend attributes say, and its meshes, which are operations here.
+static bool module_frontend(mlir_reader *R) {
   hs_buf b = {0};
-  hlo_attr a;
+  hlo_attr a = {0};
+  const hlo_frontend *f = NULL;
+  R->op = NULL;
+  if (mlir_frontend_of(R, &R->module_attrs, &a)) f = a.v.p;
+  if (RX->failed) return false;
   mlir_meshes(R, &b);
-  hlo_frontend_entry e = {HS_STR("xla.sdy.meshes"), {b.p, b.n}};
-  if (b.n && mlir_frontend(R, 1, &e, &a)) hlo_set_module_attr(R->m, a);
+  const hs_str key = HS_STR("xla.sdy.meshes");
+  u32 n = 0;
+  hlo_frontend_entry *e = HS_NEW_ARRAY(&R->arena, hlo_frontend_entry, f ? f->n + 1 : 1);
+  for (u32 k = 0; f && k < f->n; k++)
+    if (!b.n || !hs_str_eq(f->v[k].key, key)) e[n++] = f->v[k];
+  if (b.n) e[n++] = (hlo_frontend_entry){key, {b.p, b.n}};
+  if (n && mlir_frontend(R, n, e, &a)) hlo_set_module_attr(R->m, a);
   hs_buf_free(&b);
   return !RX->failed;
 }
@@ -392,5 +402,6 @@ bool mlir_convert(mlir_reader *R) {
   hlo_set_entry(R->m, c);
   return module_count(R, "mhlo.num_replicas", HLO_ATTR_REPLICA_COUNT) &&
          module_count(R, "mhlo.num_partitions", HLO_ATTR_NUM_PARTITIONS) && donations(R, f) &&
-         argument_shardings(R, f) && result_shardings(R, f) && meshes(R) && set_signature(R, c);
+         argument_shardings(R, f) && result_shardings(R, f) && module_frontend(R) &&
+         set_signature(R, c);
 }

@@ -452,7 +452,27 @@ static bool put_declaration(mlir_portable *W, hs_buf *b, mlir_op *op) {
   return ok;
 }
 
-// The module's attributes are MLIR's own.
+// An attribute of the module, which is MLIR's own: a number, or frontend attributes.
+static bool module_attr(mlir_portable *W, mlir_span s, u32 *out) {
+  mlir_reader *R = W->R;
+  mlir_attrs dict = {0};
+  i64 number;
+  if (!s.n || *s.p != '{') {
+    if (!mlir_int_of(R, s, &number)) return false;
+    *out = mp_own_int(W, number);
+    return true;
+  }
+  if (!mlir_dict_of(R, s, &dict)) return false;
+  mp_named *v = HS_NEW_ARRAY(&R->arena, mp_named, dict.n + 1);
+  for (u32 k = 0; k < dict.n; k++) {
+    hs_str text;
+    if (!mlir_string_of(R, dict.v[k].value, &text)) return false;
+    v[k] = (mp_named){dict.v[k].name, mp_own_string(W, text)};
+  }
+  *out = mp_own_dict(W, dict.n, v);
+  return true;
+}
+
 static bool put_module_head(mlir_portable *W, hs_buf *b) {
   mlir_reader *R = W->R;
   mp_named *v = HS_NEW_ARRAY(&R->arena, mp_named, R->module_attrs.n + 1);
@@ -460,9 +480,9 @@ static bool put_module_head(mlir_portable *W, hs_buf *b) {
   u32 n = 0, where, name = 0;
   bool properties = W->bytecode >= 5, known = R->module_name.n > 0;
   for (u32 k = 0; k < R->module_attrs.n; k++) {
-    i64 value;
-    if (!mlir_int_of(R, R->module_attrs.v[k].value, &value)) return false;
-    v[n++] = (mp_named){R->module_attrs.v[k].name, mp_own_int(W, value)};
+    u32 value;
+    if (!module_attr(W, R->module_attrs.v[k].value, &value)) return false;
+    v[n++] = (mp_named){R->module_attrs.v[k].name, value};
   }
   if (known) name = mp_own_string(W, R->module_name);
   if (known && !properties) v[n++] = (mp_named){HS_STR("sym_name"), name};

@@ -247,9 +247,20 @@ bool print_row_attrs(mlir_printer *P, const hlo_instr *i, const mlir_row *row, h
   return true;
 }
 
+void print_frontend(const hlo_frontend *f, bool any, hs_buf *b) {
+  if (!f || !f->n) return;
+  hs_buf_puts(b, any ? ", mhlo.frontend_attributes = {" : "mhlo.frontend_attributes = {");
+  for (u32 k = 0; k < f->n; k++) {
+    if (k) hs_buf_puts(b, ", ");
+    print_string(b, f->v[k].key);
+    hs_buf_puts(b, " = ");
+    print_string(b, f->v[k].value);
+  }
+  hs_buf_putc(b, '}');
+}
+
 bool print_common(mlir_printer *P, const hlo_instr *i, hs_buf *b) {
   const hlo_attr *sharding = hlo_attr_get(i, HLO_ATTR_SHARDING);
-  const hlo_frontend *f = hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES);
   bool any = false;
   (void)P;
   if (sharding) {
@@ -269,15 +280,6 @@ bool print_common(mlir_printer *P, const hlo_instr *i, hs_buf *b) {
     hs_buf_putc(b, ']');
     any = true;
   }
-  if (f && f->n) {
-    hs_buf_puts(b, any ? ", mhlo.frontend_attributes = {" : "mhlo.frontend_attributes = {");
-    for (u32 k = 0; k < f->n; k++) {
-      if (k) hs_buf_puts(b, ", ");
-      print_string(b, f->v[k].key);
-      hs_buf_puts(b, " = ");
-      print_string(b, f->v[k].value);
-    }
-    hs_buf_putc(b, '}');
-  }
+  print_frontend(hlo_attr_ptr(i, HLO_ATTR_FRONTEND_ATTRIBUTES), any, b);
   return true;
 }

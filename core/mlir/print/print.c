@@ -445,6 +445,8 @@ hs_status hlo_mlir_print(const hlo_module *m, hs_buf *b) {
   hs_buf_puts(b, " attributes {");
   print_count(P, HLO_ATTR_NUM_PARTITIONS, "mhlo.num_partitions", &first);
   print_count(P, HLO_ATTR_REPLICA_COUNT, "mhlo.num_replicas", &first);
+  const hlo_attr *frontend = hlo_attrs_find(m->attrs, HLO_ATTR_FRONTEND_ATTRIBUTES);
+  print_frontend(frontend ? frontend->v.p : NULL, true, b);
   hs_buf_puts(b, "} {\n");
   P->depth = 1;
   bool ok = find_functions(P) && print_function(P, m->entry);

@@ -43,6 +43,8 @@ void print_rows(hs_buf *, u32 rows, u32 columns, const i64 *v);
 // "name = value" of the row's attributes, joined to what the buffer holds.
 bool print_row_attrs(mlir_printer *, const hlo_instr *, const mlir_row *, hs_buf *);
 void print_comma(hs_buf *);
+// mhlo.frontend_attributes = {..}, behind a comma where there are `any` before; nothing of none.
+void print_frontend(const hlo_frontend *, bool any, hs_buf *);
 // The attributes that every operation may have, {..} or nothing.
 bool print_common(mlir_printer *, const hlo_instr *, hs_buf *);
 

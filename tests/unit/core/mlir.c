@@ -524,7 +524,8 @@ static void test_artifact(void **state) {
     hlo_module *m = NULL, *again = NULL;
     hs_buf b = {0}, one = {0}, two = {0};
     const hlo_parse_options o = {.as_written = true};
-    char *text = hs_format("HloModule m\nENTRY main { a = f32[4] parameter(0)\n"
+    char *text = hs_format("HloModule m, frontend_attributes={k=\"v\",xla.sdy.meshes={mesh = "
+                           "#sdy.mesh<[\"a\"=2]>}}\nENTRY main { a = f32[4] parameter(0)\n"
                            " ROOT r = f32[4] %s }\n",
                            rows[k].root);
     assert_true(hs_ok(hlo_parse(ctx, text, strlen(text), NULL, &m)));
@@ -540,6 +541,10 @@ static void test_artifact(void **state) {
       hlo_print_module(&one, m, &p);
       hlo_print_module(&two, again, &p);
       assert_string_equal(hs_buf_cstr(&two), hs_buf_cstr(&one));
+      two.n = 0;
+      p = hlo_print_default();
+      hlo_print_module(&two, again, &p);
+      assert_non_null(strstr(hs_buf_cstr(&two), "frontend_attributes={k=\"v\",xla.sdy.meshes="));
     }
     hs_status_drop(s);
     hlo_module_free(m);
