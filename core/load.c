@@ -3,6 +3,8 @@
 // and zstd around them. Formats that people mistake for HLO (GraphDef, markup, ...) are refused
 // with a note on how to get HLO.
 //
+// What a log wrote before each line is dropped, as XLA's loader does.
+//
 // Regular files are mapped, streams are read to their end; the text is parsed where it lies. What
 // is read or unpacked is limited by the context (hlo_ctx_load_limit).
 #include "core/base/compress.h"
@@ -171,6 +173,51 @@ static hs_status unpack(const char *path, size_t limit, const hlo_parse_options 
   return HS_GOOD;
 }
 
+// ---- lines of logs ------------------------------------------------------------------------------
+// Whether the text is of a form in which 0 stands for a digit and I for a severity.
+static bool is_of_form(const char *p, size_t n, const char *form) {
+  size_t k = 0;
+  for (; form[k] && k < n; k++) {
+    bool digit = p[k] >= '0' && p[k] <= '9', severity = p[k] && strchr("IWEF", p[k]);
+    if (form[k] == '0' ? !digit : form[k] == 'I' ? !severity : p[k] != form[k]) return false;
+  }
+  return !form[k];
+}
+
+// How many bytes of the line a log put before it: "I0521 12:04:45.883483 1509 x.cc:186] " of glog,
+// "2023-05-21 12:04:45.883483: I x.cc:186] " of TensorFlow. 0: none.
+static size_t log_header(const char *p, size_t n) {
+  static const char *const forms[] = {"I0000 00:00:00.0", "0000-00-00 00:00:00.0"};
+  for (size_t k = 0; k < HS_COUNT(forms); k++) {
+    if (!is_of_form(p, n, forms[k])) continue;
+    const char *close = memchr(p, ']', n), *digit = close;
+    while (digit && digit > p && digit[-1] >= '0' && digit[-1] <= '9') digit--;
+    if (!close || digit == close || digit[-1] != ':' || memchr(p, '\n', (size_t)(close - p)))
+      return 0;
+    size_t used = (size_t)(close - p) + 1;
+    return used + (used < n && (p[used] == ' ' || p[used] == '\t'));
+  }
+  return 0;
+}
+
+// A module that XLA logged, as it was before: lines stay lines, so that errors name them. NULL when
+// the text is not of a log, else to be freed.
+static char *without_log_headers(const char *p, size_t *n) {
+  const char *end = p + *n, *first = p;
+  while (first < end && strchr(" \t\r\n", *first) && *first) first++;
+  if (!log_header(first, HS_MIN((size_t)(end - first), 1024u))) return NULL;
+  char *text = hs_alloc(*n);
+  *n = 0;
+  for (const char *stop; p < end; p = stop) {
+    stop = memchr(p, '\n', (size_t)(end - p));
+    stop = stop ? stop + 1 : end;
+    p += log_header(p, (size_t)(stop - p));
+    memcpy(text + *n, p, (size_t)(stop - p));
+    *n += (size_t)(stop - p);
+  }
+  return text;
+}
+
 static hs_status view_unpacked(const hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
                                hs_view *v) {
   size_t limit = hlo_ctx_load_limit(ctx);
@@ -178,6 +225,12 @@ static hs_status view_unpacked(const hlo_ctx *ctx, const char *path, const hlo_p
   hs_status s =
       hlo_is_compressed(v->p, v->n) ? unpack(path, limit, o, v) : check_begins(path, v->p, v->n);
   if (!hs_ok(s)) hs_view_drop(v);
+  size_t n = v->n;
+  char *text = hs_ok(s) ? without_log_headers(v->p, &n) : NULL;
+  if (text) {
+    hs_view_drop(v);
+    *v = (hs_view){text, n, false};
+  }
   return s;
 }
 
@@ -210,7 +263,9 @@ hs_status hlo_load_bytes(hlo_ctx *ctx, const char *name, const void *p, size_t n
     v.p = unpacked;
   }
   hlo_parse_options o = {.file = name};
-  if (hs_ok(s)) s = load_bytes(ctx, name, v.p, v.n, &o, out);
+  char *text = hs_ok(s) ? without_log_headers(v.p, &v.n) : NULL;
+  if (hs_ok(s)) s = load_bytes(ctx, name, text ? text : v.p, v.n, &o, out);
+  hs_free(text);
   hs_free(unpacked);
   return s;
 }
