@@ -300,6 +300,15 @@ static const named_act cudnn_acts[] = {
     {"kNone", act_none},       {"kRelu", act_relu}, {"kRelu6", act_relu6},    {"kElu", act_elu},
     {"kLeakyRelu", act_leaky}, {"kTanh", act_tanh}, {"kSigmoid", act_sigmoid}};
 
+// Before they had names, configurations numbered them, as cuDNN's own enumeration in XLA does.
+static act_fn cudnn_act(hs_str mode) {
+  static const char *const numbered[] = {"kNone", "kSigmoid",  "kRelu", "kRelu6",    "kReluX",
+                                         "kTanh", "kBandPass", "kElu",  "kLeakyRelu"};
+  size_t k = mode.n == 1 ? (size_t)(*mode.p - '0') : HS_COUNT(numbered);
+  return find_act(cudnn_acts, HS_COUNT(cudnn_acts),
+                  k < HS_COUNT(numbered) ? hs_str_of(numbered[k]) : mode);
+}
+
 // (input, kernel, [bias per feature], [side input]): act(conv_result_scale * conv +
 // side_input_scale * side + bias).
 hs_status ev_custom_conv_forward(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
@@ -311,7 +320,7 @@ hs_status ev_custom_conv_forward(ev *e, const hlo_instr *i, hlo_literal **ops, h
          side = hlo_config_number(i, NULL, "side_input_scale", 0);
   hs_str mode = HS_STR("kNone");
   hlo_config_find(i, NULL, "activation_mode", &mode);
-  act_fn act = find_act(cudnn_acts, HS_COUNT(cudnn_acts), mode);
+  act_fn act = cudnn_act(mode);
   if (!act) return ev_unsupported(i, "with this activation");
   hlo_literal *sum, *r = NULL;
   bool alone = scale == 1 && act == act_none && i->noperands == 2;
