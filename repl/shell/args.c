@@ -182,7 +182,7 @@ static hs_status tokenize(hs_arena *a, const char *command, hs_str s, words *out
         quote = 0;
         continue;
       }
-      if (c == '\\' && quote != '\'' && i + 1 < s.n && strchr("\\\"' \t;|>#", s.p[i + 1]))
+      if (c == '\\' && quote != '\'' && i + 1 < s.n && strchr(REPL_ESCAPED, s.p[i + 1]))
         c = s.p[++i];
       hs_buf_putc(&w, c);
     }

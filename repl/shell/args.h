@@ -11,6 +11,9 @@
 
 #include "core/base/diag.h"
 
+// A backslash in front of one of these, outside of single quotes, makes it part of the word.
+#define REPL_ESCAPED "\\\"' \t;|>#"
+
 typedef enum repl_redirect {
   REPL_TO_STDOUT,
   REPL_TO_PIPE,

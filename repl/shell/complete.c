@@ -19,6 +19,7 @@ typedef struct offer {
   hs_arena *a;
   const char *prefix;
   size_t n;
+  bool quoted;  // the word is within quotes, where a blank is no end of it
   HS_VEC(const char *) v;
 } offer;
 
@@ -55,25 +56,47 @@ static void add_objects(offer *o, const repl_session *s) {
   }
 }
 
+// A file's name as a word of a line, and back: a backslash precedes what would end it.
+static const char *as_word(offer *o, const char *name) {
+  if (o->quoted) return name;
+  hs_buf b = {0};
+  for (; *name; name++) {
+    if (strchr(REPL_ESCAPED, *name)) hs_buf_putc(&b, '\\');
+    hs_buf_putc(&b, *name);
+  }
+  const char *word = hs_arena_strndup(o->a, b.p ? b.p : "", b.n);
+  hs_buf_free(&b);
+  return word;
+}
+static const char *of_word(offer *o) {
+  char *name = hs_arena_strndup(o->a, o->prefix, o->n), *to = name;
+  for (const char *p = name; *p; p++) {
+    if (!o->quoted && *p == '\\' && p[1] && strchr(REPL_ESCAPED, p[1])) p++;
+    *to++ = *p;
+  }
+  *to = 0;
+  return name;
+}
+
 static void add_files(offer *o) {
-  const char *slash = strrchr(o->prefix, '/');
-  size_t dir_n = slash ? (size_t)(slash - o->prefix) + 1 : 0;
-  char *dir = hs_arena_strndup(o->a, o->prefix, dir_n);
+  const char *prefix = of_word(o), *slash = strrchr(prefix, '/');
+  size_t dir_n = slash ? (size_t)(slash - prefix) + 1 : 0;
+  char *dir = hs_arena_strndup(o->a, prefix, dir_n);
   const char *home = getenv("HOME");
   char *open_as = dir_n == 0                               ? hs_strdup(".")
                   : dir[0] == '~' && dir[1] == '/' && home ? hs_format("%s%s", home, dir + 1)
                                                            : hs_strdup(dir);
   DIR *d = opendir(open_as);
   for (struct dirent *e; d && (e = readdir(d)) != NULL;) {
-    if (e->d_name[0] == '.' && o->prefix[dir_n] != '.') continue;
-    if (strncmp(e->d_name, o->prefix + dir_n, o->n - dir_n) != 0) continue;
+    if (e->d_name[0] == '.' && prefix[dir_n] != '.') continue;
+    if (strncmp(e->d_name, prefix + dir_n, strlen(prefix + dir_n)) != 0) continue;
     char *full = hs_format("%s/%s", open_as, e->d_name);
     struct stat st;
     bool folder = stat(full, &st) == 0 && S_ISDIR(st.st_mode);
     hs_free(full);
     hs_buf b = {0};
     hs_buf_printf(&b, "%s%s%s", dir, e->d_name, folder ? "/" : "");
-    if (o->v.n < MOST) hs_vec_push(&o->v, hs_arena_strndup(o->a, b.p, b.n));
+    if (o->v.n < MOST) hs_vec_push(&o->v, as_word(o, hs_arena_strndup(o->a, b.p, b.n)));
     hs_buf_free(&b);
   }
   if (d) closedir(d);
@@ -300,9 +323,27 @@ static bool add_option_value(offer *o, const repl_session *s, const char *spec) 
   return true;
 }
 
+// The word before the one at `start`, from b on; "," when only a comma or parenthesis is between.
+static const char *word_behind(hs_arena *a, const char *line, size_t b, size_t start) {
+  size_t e = start, from;
+  while (e > b && strchr(" \t\"'", line[e - 1])) e--;
+  for (from = e; from > b && !strchr(" \t,(", line[from - 1]);) from--;
+  return e > b && strchr(",(", line[e - 1]) ? "," : hs_arena_strndup(a, line + from, e - from);
+}
+
+// Whether a file follows that word: after `>`, and after -o.
+static bool takes_file(const repl_command *c, const char *behind) {
+  size_t n = strlen(behind);
+  return (n && behind[n - 1] == '>') ||
+         (c && strcmp(behind, "-o") == 0 && strstr(c->spec, "-o=FILE"));
+}
+
 const char **repl_complete(const repl_session *s, hs_arena *a, const char *line, size_t start,
                            size_t end, u32 *n) {
-  offer o = {.a = a, .prefix = hs_arena_strndup(a, line + start, end - start), .n = end - start};
+  offer o = {.a = a,
+             .prefix = hs_arena_strndup(a, line + start, end - start),
+             .n = end - start,
+             .quoted = start > 0 && strchr("\"'", line[start - 1])};
   // The command of this segment: everything since the last `;`.
   size_t b = start;
   while (b > 0 && line[b - 1] != ';') b--;
@@ -321,19 +362,15 @@ const char **repl_complete(const repl_session *s, hs_arena *a, const char *line,
       if (len && line[i] != '-') k++;
       i += len + 1;
     }
-    const char *kind = c ? repl_spec_pos(a, c->spec, k) : "X";
+    const char *kind = c ? repl_spec_pos(a, c->spec, k) : "X",
+               *behind = word_behind(a, line, b, start);
     if (c && o.n && o.prefix[0] == '-') {
       if (!add_option_value(&o, s, c->spec)) add_options(&o, c->spec);
+    } else if (takes_file(c, behind)) {
+      add_files(&o);
     } else if (kind) {
-      size_t e = start, from;
-      while (e > b && (line[e - 1] == ' ' || line[e - 1] == '\t')) e--;
-      for (from = e; from > b && !strchr(" \t,(", line[from - 1]);) from--;
-      const char *behind =
-          e > b && strchr(",(", line[e - 1]) ? "," : hs_arena_strndup(a, line + from, e - from);
       add_kind(&o, s, c ? special_kind(&o, c->name, k, behind, kind) : kind);
       if (k == 1 && strcmp(kind, "VALUE") == 0) add_values(&o, behind, strlen(behind));
-    } else if (line[start - 1] == '>' || strchr(line + b, '>')) {
-      add_files(&o);
     }
   }
   // What cannot be shown is not offered: the terminal would get it as it is.

@@ -110,13 +110,23 @@ static char **complete(const char *text, int start, int end) {
                                (size_t)end, &editor.nwords);
   rl_attempted_completion_over = 1;
 #if HAVE_READLINE
-  rl_completion_append_character = editor.nwords == 1 && editor.words[0][0] &&
-                                           editor.words[0][strlen(editor.words[0]) - 1] == '/'
-                                       ? '\0'
-                                       : ' ';
+  // a folder, an option with a value: the word goes on
+  const char *word = editor.nwords == 1 ? editor.words[0] : "";
+  bool goes_on = *word && strchr("/={(", word[strlen(word) - 1]);
+  rl_completion_append_character = goes_on ? '\0' : ' ';
+  rl_completion_suppress_quote = goes_on;
 #endif
   return editor.nwords ? rl_completion_matches(text, next_completion) : NULL;
 }
+
+#if HAVE_READLINE
+// Whether a backslash keeps the character from ending a word.
+static int is_escaped(char *line, int at) {
+  int n = 0;
+  while (n < at && line[at - 1 - n] == '\\') n++;
+  return n % 2;
+}
+#endif
 
 void repl_line_open(repl_session *s) {
   editor.session = s;
@@ -127,6 +137,8 @@ void repl_line_open(repl_session *s) {
   rl_catch_signals = 0;
   rl_catch_sigwinch = 1;
   rl_basic_word_break_characters = REPL_WORD_BREAKS;
+  rl_completer_quote_characters = "\"'";
+  rl_char_is_quoted_p = is_escaped;
   rl_variable_bind("enable-bracketed-paste", "on");
 #endif
   using_history();

@@ -20,7 +20,7 @@ void repl_line_remember(const char *line);
 const char *repl_line_library(void);
 
 // The characters that end a word for completion.
-#define REPL_WORD_BREAKS " \t\n\"'|;,("
+#define REPL_WORD_BREAKS " \t\n\"'|;,(>"
 
 // ---- completion (complete.c) --------------------------------------------------------------------
 // What could stand at byte `start`..`end` of the line, in reading order; *n strings in the arena.

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -483,6 +484,9 @@ static void completes(void **state) {
                {"run --elided=z", "--elided=zeros"},
                {"memory pe", "peak"},
                {"memory xla tests/un", "tests/unit/"},
+               {"print > tests/un", "tests/unit/"},
+               {"plot -o tests/un", "tests/unit/"},
+               {"stats >tests/un", "tests/unit/"},
                {"fit 1GB x", "x.1"},
                {"resize w1.", "w1.0="},
                {"speedup --sweep=x.", "--sweep=x.0="},
@@ -490,7 +494,7 @@ static void completes(void **state) {
   for (size_t k = 0; k < HS_COUNT(cases); k++) {
     hs_arena a = {0};
     size_t end = strlen(cases[k].line), start = end;
-    while (start && !strchr(" ,(", cases[k].line[start - 1])) start--;
+    while (start && !strchr(" ,(>", cases[k].line[start - 1])) start--;
     u32 n;
     const char **v = repl_complete(s, &a, cases[k].line, start, end, &n);
     bool found = false;
@@ -498,6 +502,36 @@ static void completes(void **state) {
     if (!found) fail_msg("Tab after \"%s\" does not offer %s", cases[k].line, cases[k].want);
     hs_arena_free(&a);
   }
+  repl_session_free(s);
+}
+
+// A file's name with a blank is one word: by a backslash, or within quotes.
+static void completes_files(void **state) {
+  (void)state;
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
+  char dir[] = "/tmp/hlosh-XXXXXX";
+  assert_non_null(mkdtemp(dir));
+  char *inner = hs_format("%s/two words", dir);
+  assert_int_equal(mkdir(inner, 0700), 0);
+  static const struct {
+    const char *before, *typed, *want;
+  } cases[] = {{"load ", "two", "two\\ words/"},
+               {"load ", "two\\ w", "two\\ words/"},
+               {"load \"", "two w", "two words/"},
+               {"load '", "two", "two words/"}};
+  for (size_t k = 0; k < HS_COUNT(cases); k++) {
+    hs_arena a = {0};
+    u32 n;
+    char *line = hs_format("%s%s/%s", cases[k].before, dir, cases[k].typed);
+    const char **v = repl_complete(s, &a, line, strlen(cases[k].before), strlen(line), &n);
+    assert_int_equal(n, 1);
+    assert_string_equal(v[0] + sizeof dir, cases[k].want);
+    hs_free(line);
+    hs_arena_free(&a);
+  }
+  assert_int_equal(rmdir(inner), 0);
+  assert_int_equal(rmdir(dir), 0);
+  hs_free(inner);
   repl_session_free(s);
 }
 
@@ -562,13 +596,21 @@ int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(splits_lines),       cmocka_unit_test(parses_arguments),
-      cmocka_unit_test(reads_numbers),      cmocka_unit_test(knows_open_text),
-      cmocka_unit_test(evaluates),          cmocka_unit_test(diffs_reproduce),
-      cmocka_unit_test(versions_come_back), cmocka_unit_test(table_is_sound),
-      cmocka_unit_test(manual_is_current),  cmocka_unit_test(completes),
-      cmocka_unit_test(survives_nonsense),  cmocka_unit_test(bisect_finds_the_planted_rewrite),
-      cmocka_unit_test(examples_run),       cmocka_unit_test(names_kernels_for_perf),
+      cmocka_unit_test(splits_lines),
+      cmocka_unit_test(parses_arguments),
+      cmocka_unit_test(reads_numbers),
+      cmocka_unit_test(knows_open_text),
+      cmocka_unit_test(evaluates),
+      cmocka_unit_test(diffs_reproduce),
+      cmocka_unit_test(versions_come_back),
+      cmocka_unit_test(table_is_sound),
+      cmocka_unit_test(manual_is_current),
+      cmocka_unit_test(completes),
+      cmocka_unit_test(completes_files),
+      cmocka_unit_test(survives_nonsense),
+      cmocka_unit_test(bisect_finds_the_planted_rewrite),
+      cmocka_unit_test(examples_run),
+      cmocka_unit_test(names_kernels_for_perf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
