@@ -269,10 +269,12 @@ hs_status cmd_time(repl_cmd *c) {
   HS_TRY(repl_compiled(c, c->s->be, false, false, &x));
   HS_TRY(repl_refuse_fallback(c, x->be, x->be->compiled(x->exe)));
   bool fixed = repl_flag(c, "--runs") != NULL, asked = repl_flag(c, "--seconds") != NULL;
+  u32 most = asked ? 1000000 : 100000;
+  double least = asked ? seconds : 0.3;
   backend_run_options o = {.warmup = 2,
                            .min_runs = (u32)runs,
-                           .max_runs = fixed ? (u32)runs : asked ? 1000000 : 100000,
-                           .min_seconds = fixed ? 0 : asked ? seconds : 0.3,
+                           .max_runs = fixed ? (u32)runs : most,
+                           .min_seconds = fixed ? 0 : least,
                            .max_seconds = fixed ? 86400 : seconds};
   backend_result r = {0};
   hs_status s = x->be->run(x->exe, c->mod->ninputs, c->mod->inputs, &o, &r);
