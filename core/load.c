@@ -200,13 +200,15 @@ static size_t log_header(const char *p, size_t n) {
   return 0;
 }
 
-// A module that XLA logged, as it was before: lines stay lines, so that errors name them. NULL when
-// the text is not of a log, else to be freed.
-static char *without_log_headers(const char *p, size_t *n) {
+// A module that XLA logged, as it was before: lines stay lines, so that errors name them. *out is
+// NULL when the text is not of a log, else to be freed.
+static hs_status drop_log_headers(const char *p, size_t *n, char **out) {
   const char *end = p + *n, *first = p;
+  *out = NULL;
   while (first < end && strchr(" \t\r\n", *first) && *first) first++;
-  if (!log_header(first, HS_MIN((size_t)(end - first), 1024u))) return NULL;
-  char *text = hs_alloc(*n);
+  if (!log_header(first, HS_MIN((size_t)(end - first), 1024u))) return HS_GOOD;
+  char *text = *out = hs_try_alloc(*n);
+  if (!text) return hs_fail(HS_E_NO_MEMORY, "out of memory for a log of %zu bytes", *n);
   *n = 0;
   for (const char *stop; p < end; p = stop) {
     stop = memchr(p, '\n', (size_t)(end - p));
@@ -215,7 +217,7 @@ static char *without_log_headers(const char *p, size_t *n) {
     memcpy(text + *n, p, (size_t)(stop - p));
     *n += (size_t)(stop - p);
   }
-  return text;
+  return HS_GOOD;
 }
 
 static hs_status view_unpacked(const hlo_ctx *ctx, const char *path, const hlo_parse_options *o,
@@ -224,13 +226,11 @@ static hs_status view_unpacked(const hlo_ctx *ctx, const char *path, const hlo_p
   HS_TRY(hs_view_file(path, limit, false, v));
   hs_status s =
       hlo_is_compressed(v->p, v->n) ? unpack(path, limit, o, v) : check_begins(path, v->p, v->n);
-  if (!hs_ok(s)) hs_view_drop(v);
   size_t n = v->n;
-  char *text = hs_ok(s) ? without_log_headers(v->p, &n) : NULL;
-  if (text) {
-    hs_view_drop(v);
-    *v = (hs_view){text, n, false};
-  }
+  char *text = NULL;
+  if (hs_ok(s)) s = drop_log_headers(v->p, &n, &text);
+  if (!hs_ok(s) || text) hs_view_drop(v);
+  if (text) *v = (hs_view){text, n, false};
   return s;
 }
 
@@ -263,7 +263,8 @@ hs_status hlo_load_bytes(hlo_ctx *ctx, const char *name, const void *p, size_t n
     v.p = unpacked;
   }
   hlo_parse_options o = {.file = name};
-  char *text = hs_ok(s) ? without_log_headers(v.p, &v.n) : NULL;
+  char *text = NULL;
+  if (hs_ok(s)) s = drop_log_headers(v.p, &v.n, &text);
   if (hs_ok(s)) s = load_bytes(ctx, name, text ? text : v.p, v.n, &o, out);
   hs_free(text);
   hs_free(unpacked);
