@@ -141,7 +141,10 @@ hs_status emit_add(emit_unit *u, const hlo_instr *i, const emit_kernel **out) {
     return s;
   }
   nest_simplify(b->n);
-  if (u->options.vector_bytes) nest_interleave(b->n);
+  if (u->options.vector_bytes) {
+    nest_join_loads(b->n);
+    nest_interleave(b->n);
+  }
   nest_schedule(b->n, &m);
   if (b->n->stages.n == 1 && takes_over(i, b->n)) {
     if (m.wanted.stream < 0) b->n->stages.v[0].stream = false;

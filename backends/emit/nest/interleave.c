@@ -18,13 +18,15 @@
 // FEW: and up to so many elements are straight code when most of them have sources of their own.
 // MOST_PARTS: nodes of the values of a loop around others, all together. MOST_VISITS: nodes looked
 // at for straight code, of which no more than MOST_NODES may remain.
+// GATHERS: cuts of the loop are enough where less than one element in so many is gathered then.
 enum {
   MOST_WAYS = 16,
   MOST_NODES = 6000,
   MOST_PARTS = 1024,
   MOST_VISITS = 60000,
   SHORT = 4,
-  FEW = 8
+  FEW = 8,
+  GATHERS = 4
 };
 
 // ---- how many ways ------------------------------------------------------------------------------
@@ -266,6 +268,18 @@ static u64 changes(const nest_node *x, u32 var) {
   return at;
 }
 
+// For how many elements of the loop the guard may hold, by those of its terms that cut the loop.
+static i64 covered(const nest *n, u32 guard, u32 var) {
+  i64 all = n->vars.v[var].hi + 1;
+  if (guard == NEST_NONE) return all;
+  const nest_node *x = &n->nodes.v[guard];
+  if (x->kind == NEST_GUARD)
+    return nest_coef(x->e, var) == 1 && x->e->n == 1 ? HS_MIN(all, x->hi - x->lo) : all;
+  if (x->kind != NEST_OP || x->op != HLO_AND) return all;
+  i64 a = covered(n, x->args[0], var), b = covered(n, x->args[1], var);
+  return HS_MIN(a, b);
+}
+
 // How many values the loop alternates between; 1: none, or too much for this. A short loop over
 // several sources has as many as elements where it is too short for vectors, or around others.
 static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
@@ -273,8 +287,9 @@ static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
   u32 count = 0;
   u8 *seen = hs_calloc(n->nodes.n + 1, 1);
   bool ok = true, guarded = false, alone = true, last = var == st->loops[st->nloops - 1];
+  bool alternates = false;  // guards other than those that cut the loop
   u64 own = 1ull << n->vars.v[var].loop, at = 0;
-  i64 extent = n->vars.v[var].hi + 1, most = MOST_NODES;
+  i64 extent = n->vars.v[var].hi + 1, most = MOST_NODES, gathered = 0;
   for (size_t k = 0; k < st->stores.n && ok; k++) {
     visit_expr(n, st->stores.v[k].e, var, &p);
     ok = p.ways == 1 && reach(n, st->stores.v[k].node, seen, &count) &&
@@ -284,8 +299,11 @@ static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
     const nest_node *x = &n->nodes.v[k];
     if (!seen[k] || !x->e) continue;
     visit_expr(n, x->e, var, &p);
+    if (x->kind == NEST_LOAD && !nest_is_linear(n, x->e, own))
+      gathered += covered(n, x->guard, var);
     if (x->kind != NEST_GUARD || !(x->deps & own)) continue;
     guarded = true;
+    alternates |= !nest_is_linear(n, x->e, own);
     alone &= x->deps == own;
     at |= changes(x, var);
   }
@@ -298,7 +316,8 @@ static i64 ways_of(const nest *n, const nest_stage *st, u32 var) {
     p.ways = extent;
   }
   return ok && !p.other && extent % p.ways == 0 && (i64)count * p.ways <= most &&
-                 (guarded || pays(n, st, var, p.ways))
+                 (alternates || (guarded && (short_one || !last || GATHERS * gathered > extent)) ||
+                  pays(n, st, var, p.ways))
              ? p.ways
              : 1;
 }

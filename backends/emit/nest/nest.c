@@ -161,6 +161,17 @@ u64 nest_deps(const nest *n, const nest_expr *e) {
   return m;
 }
 
+bool nest_is_linear(const nest *n, const nest_expr *e, u64 loops) {
+  for (u32 i = 0; i < e->n; i++) {
+    const nest_var *v = &n->vars.v[e->t[i].var];
+    u64 deps = v->kind == NEST_LOOP    ? 0
+               : v->kind == NEST_VALUE ? n->nodes.v[v->node].deps
+                                       : nest_deps(n, v->e);
+    if (deps & loops) return false;
+  }
+  return true;
+}
+
 // ---- quotient and remainder ---------------------------------------------------------------------
 static i64 floor_div(i64 a, i64 d) {
   i64 q = a / d;

@@ -229,7 +229,9 @@ const nest_expr *nest_mod(nest *, const nest_expr *, i64 d);
 const nest_expr *nest_make(nest *, i64 c, u32 n, const nest_term *sorted);
 // Bounds of its value, inclusive; not always the tightest.
 void nest_range(const nest *, const nest_expr *, i64 *lo, i64 *hi);
-u64 nest_deps(const nest *, const nest_expr *);    // loop mask
+u64 nest_deps(const nest *, const nest_expr *);  // loop mask
+// Whether no atom of the expression depends on the loops of the mask.
+bool nest_is_linear(const nest *, const nest_expr *, u64 loops);
 i64 nest_coef(const nest_expr *, u32 var);         // 0 when absent
 bool nest_new_loop(nest *, i64 extent, u32 *var);  // false: too many loops
 // The variable that is the value of an integer node, clamped to lo..hi.
@@ -275,6 +277,9 @@ bool nest_supports(const hlo_instr *, bool all, hs_buf *why);
 
 // ---- loop transformations and the choice of a schedule (schedule.c) -----------------------------
 void nest_simplify(nest *);  // split loops under quotients, drop and merge loops
+// Choices between loads that read the same along the innermost loops become loads whose addresses
+// are chosen (join.c).
+void nest_join_loads(nest *);
 // Loops whose elements alternate between sources (interleave.c): such a stage stores several values
 // per step.
 void nest_interleave(nest *);

@@ -182,15 +182,6 @@ static bool merge_in(nest *n, const u32 *loops, u32 nloops) {
 
 static i64 extent(const nest *n, u32 var) { return n->vars.v[var].hi + 1; }
 
-// Whether no atom of the expression depends on the loops.
-static bool is_linear_in(const nest *n, const nest_expr *e, u64 loops) {
-  for (u32 i = 0; i < e->n; i++)
-    if (n->vars.v[e->t[i].var].kind != NEST_LOOP &&
-        (nest_deps(n, nest_of_var((nest *)n, e->t[i].var, 1)) & loops))
-      return false;
-  return true;
-}
-
 // ---- the order of reduced loops -----------------------------------------------------------------
 // -1 when every load that moves along both loops moves further along p, 1 when further along q; 0
 // where they disagree, there is none, or one finds its place otherwise.
@@ -200,7 +191,7 @@ static int nearer(const nest *n, u32 p, u32 q) {
   for (size_t i = 0; i < n->nodes.n; i++) {
     const nest_node *x = &n->nodes.v[i];
     if (x->kind != NEST_LOAD || !(x->deps & both)) continue;
-    if (!is_linear_in(n, x->e, both)) return 0;
+    if (!nest_is_linear(n, x->e, both)) return 0;
     i64 a = nest_coef(x->e, p), b = nest_coef(x->e, q);
     if (!a || !b || a == b) continue;
     int here = (a < 0 ? -a : a) > (b < 0 ? -b : b) ? -1 : 1;
@@ -242,6 +233,19 @@ static void order_reduced(nest *n) {
 }
 
 // ---- short loops --------------------------------------------------------------------------------
+// Guards on p alone are guards on m = p*nq + q then (see scalable): lanes can be cut there.
+static void scale_guards(nest *n, u32 p, u32 q, u32 m, i64 nq) {
+  for (size_t k = 0; k < n->nodes.n; k++) {
+    nest_node *x = &n->nodes.v[k];
+    if (!scalable(n, x, p, q)) continue;
+    const nest_expr *rest = nest_add(n, x->e, nest_of_var(n, p, -1));
+    if (nest_deps(n, rest) >> n->vars.v[p].loop & 1) continue;
+    x->e = nest_add(n, nest_mul(n, rest, nq), nest_of_var(n, m, 1));
+    x->lo *= nq;
+    x->hi *= nq;
+  }
+}
+
 // Merges a last loop that is too short for lanes with the loop around it: stores stay contiguous,
 // loads need index arithmetic in lanes.
 static bool flatten_short(nest *n) {
@@ -255,6 +259,7 @@ static bool flatten_short(nest *n) {
     for (size_t k = 0; k < st->stores.n && ok; k++) ok = contiguous(n, st->stores.v[k].e, p, q, nq);
     if (!ok || !nest_new_loop(n, np * nq, &m)) continue;
     const nest_expr *e = nest_of_var(n, m, 1);
+    scale_guards(n, p, q, m, nq);
     st->loops[--st->nloops - 1] = m;
     rewrite_all(n, &(rewrite){.p = NEST_NONE,
                               .var = p,
@@ -269,7 +274,7 @@ static bool flatten_short(nest *n) {
 // Whether the expression has stride -1, 0 or 1 along the loop, and no atom depends on it.
 static bool unit_in(const nest *n, const nest_expr *e, u32 var) {
   i64 c = nest_coef(e, var);
-  return (c == 0 || c == 1 || c == -1) && is_linear_in(n, e, 1ull << n->vars.v[var].loop);
+  return (c == 0 || c == 1 || c == -1) && nest_is_linear(n, e, 1ull << n->vars.v[var].loop);
 }
 
 // Whether the loads of every step of the reductions have stride one along the loop, or none, and
@@ -336,10 +341,21 @@ typedef struct survey {
 
 static void visit(survey *s, u32 id, double times);
 
+// A value in an address. What is the same along the last loop and in reductions is computed before
+// them, a number at a time.
+static void visit_value(survey *s, u32 id, double times) {
+  u64 inner = s->last;
+  u32 widest = s->widest;
+  for (size_t g = 0; g < s->n->groups.n; g++) inner |= s->n->groups.v[g].mask;
+  bool apart = inner && !(s->n->nodes.v[id].deps & inner);
+  visit(s, id, apart ? 0 : times);
+  if (apart) s->widest = widest;
+}
+
 static void visit_expr(survey *s, const nest_expr *e, double times) {
   for (u32 i = 0; i < e->n; i++) {
     const nest_var *v = &s->n->vars.v[e->t[i].var];
-    if (v->kind == NEST_VALUE) visit(s, v->node, times);
+    if (v->kind == NEST_VALUE) visit_value(s, v->node, times);
     if (v->kind == NEST_DIV || v->kind == NEST_MOD) visit_expr(s, v->e, times), s->ops += 4 * times;
   }
 }

@@ -81,6 +81,20 @@ static inline i64 temporaries(const char *text) {
   return bytes;
 }
 
+// Whether what is dumped of a program has a word.
+static inline bool dump_has(const char *text, const char *what, const char *word) {
+  hlo_module *m = parse(text);
+  backend_exe *e = NULL;
+  hs_buf out = {0};
+  explain(cpu->compile(m, &(backend_options){.context = backends}, &e));
+  explain(cpu->dump(e, what, &out));
+  bool found = strstr(hs_buf_cstr(&out), word) != NULL;
+  hs_buf_free(&out);
+  cpu->release(e);
+  hlo_module_free(m);
+  return found;
+}
+
 #define MODULE(body) "HloModule t\n" body
 
 #define LT                                                                                 \

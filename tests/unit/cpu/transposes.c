@@ -8,20 +8,6 @@ enum { STREAMS = true };  // as in backends/emit/codegen_access.c
 enum { STREAMS = false };
 #endif
 
-// Whether what is dumped of a program has a word.
-static bool dump_has(const char *text, const char *what, const char *word) {
-  hlo_module *m = parse(text);
-  backend_exe *e = NULL;
-  hs_buf out = {0};
-  explain(cpu->compile(m, &(backend_options){.context = backends}, &e));
-  explain(cpu->dump(e, what, &out));
-  bool found = strstr(hs_buf_cstr(&out), word) != NULL;
-  hs_buf_free(&out);
-  cpu->release(e);
-  hlo_module_free(m);
-  return found;
-}
-
 static void large_ones(void **state) {
   (void)state;
   static const struct {
