@@ -1,6 +1,6 @@
-// choices.c — elements that come from one of several places: where a whole row does, its address is
-// chosen and one load is left; where a part of a row does, lanes are cut; and the values are the
-// evaluator's.
+// choices.c — elements that come from one of several places: where a whole row does, its address
+// is chosen and one load is left; where a part of a row does, lanes are cut; and the values are
+// the evaluator's.
 #include "tests/unit/backends/cpu.h"
 
 // A fusion of f(x).
@@ -78,8 +78,8 @@ static void left_alone(void **state) {
   }
 }
 
-// Images of few channels: what is shifted by whole pixels is read as it lies, between cuts. Mirrored
-// ones are read channel by channel.
+// Images of few channels: what is shifted by whole pixels is read as it lies, between cuts.
+// Mirrored ones are read channel by channel.
 static void channels(void **state) {
   (void)state;
   static const char padded[] =
