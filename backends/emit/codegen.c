@@ -304,9 +304,10 @@ static void begin_function(cg *c, const char *name, const char *body) {
     guards |= c->n->nodes.v[k].kind == NEST_LOAD && c->n->nodes.v[k].guard != NEST_NONE;
   if (guards) {
     LLVMTypeRef line = LLVMVectorType(c->i64, 8);
-    c->safe = LLVMBuildAlloca(c->b, line, "");
+    c->safe = LLVMBuildAlloca(c->b, LLVMArrayType2(line, CG_SAFE_LINES), "");
     LLVMSetAlignment(c->safe, 64);
-    LLVMBuildStore(c->b, LLVMConstNull(line), c->safe);
+    for (i64 k = 0; k < CG_SAFE_LINES; k++)
+      LLVMBuildStore(c->b, LLVMConstNull(line), cg_gep(c, line, c->safe, cg_ixc(c, k)));
   }
   for (size_t k = 0; k < c->n->bufs.n; k++) {
     const nest_buf *b = &c->n->bufs.v[k];

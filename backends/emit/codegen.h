@@ -8,6 +8,7 @@
 #include <llvm-c/Core.h>
 
 #define CG_MAX_UNROLL 16
+#define CG_SAFE_LINES 4  // what a load of shuffled elements covers at most: 64, or four vectors
 #define CG_MAX_LEVELS 64
 
 typedef struct cg_loop {
@@ -63,7 +64,7 @@ struct cg {
   bool keep_denormals;
   LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr;
   LLVMTypeRef ix;  // of loop variables and indices: i64, or i32 where they fit and it matters
-  // safe: 64 zero bytes for loads whose guard is false
+  // safe: zeros for loads whose guard is false, as many as CG_SAFE_LINES cache lines
   LLVMValueRef fn, args, chunk, scratch, safe;
   LLVMValueRef *bufs;                    // per nest buffer, loaded in the entry block
   u32 level;                             // at which code is being placed

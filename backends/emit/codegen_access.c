@@ -263,8 +263,9 @@ static bool known_mask(const cg *c, LLVMValueRef mask, bool *lanes) {
 
 // Such a load: the elements once, in one vector, then a shuffle; NULL when they are too far apart
 // for that. Elements that no lane wants are not read. p: what the offsets are relative to.
+// `yes`: whether it is done at all, or NULL.
 static LLVMValueRef shuffled_load(cg *c, LLVMValueRef p, const i64 *at, const bool *wanted,
-                                  LLVMTypeRef mt, u32 align) {
+                                  LLVMTypeRef mt, u32 align, LLVMValueRef yes) {
   LLVMValueRef m[64], mask[64];
   bool read[64] = {0}, all = true, any = false;
   i64 low = 0, high = 0;
@@ -288,6 +289,7 @@ static LLVMValueRef shuffled_load(cg *c, LLVMValueRef p, const i64 *at, const bo
   }
   LLVMTypeRef vt = LLVMVectorType(mt, n);
   LLVMValueRef v, q = low ? cg_gep(c, mt, p, cg_ixc(c, low)) : p;
+  if (yes) q = LLVMBuildSelect(c->b, yes, q, c->safe, "");
   if (all) LLVMSetAlignment(v = LLVMBuildLoad2(c->b, vt, q, ""), align);
   else v = masked_load(c, false, q, vt, align, LLVMConstVector(mask, n));
   return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(vt), LLVMConstVector(m, c->W), "");
@@ -331,7 +333,10 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
   }
   bool affine = !c->tile && cg_lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1),
        strided = false;
-  if (!c->tile && !affine && !g && !c->mask[0])
+  // A mask would do, but a processor takes microseconds over one that hides a page that is not
+  // there, as the pages before the first row are; and what a mask that is known hides is not read.
+  LLVMValueRef yes = g && !cg_is_vector(LLVMTypeOf(g[0])) ? g[0] : NULL;
+  if (!c->tile && !affine && (!g || yes) && !c->mask[0])
     strided = cg_lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
   if (strided) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   if (affine) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
@@ -345,15 +350,11 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
   }
   for (u32 u = 0; u < copies; u++) {
     LLVMValueRef mask = load_mask(c, x, u), v, q;
-    bool all_or_none = g && !cg_is_vector(LLVMTypeOf(g[0]));
-    if (g && !(all_or_none && affine))
-      mask = cg_and_mask(c, mask, all_or_none ? cg_splat(c, g[0], c->W) : g[u]);
+    if (g && !yes) mask = cg_and_mask(c, mask, g[u]);
     if (affine) {
       i64 shift = coef == 1 ? (i64)(u * c->W) : -(i64)((u + 1) * c->W - 1);
       q = shift ? cg_gep(c, mt, p, cg_ixc(c, shift)) : p;
-      // A mask would do, but a processor takes microseconds over one that hides a page that is not
-      // there, as the pages before the first row are.
-      if (all_or_none) q = LLVMBuildSelect(c->b, g[0], q, c->safe, "");
+      if (yes) q = LLVMBuildSelect(c->b, yes, q, c->safe, "");
       if (!mask) {
         v = LLVMBuildLoad2(c->b, vt, q, "");
         LLVMSetAlignment(v, align);
@@ -362,13 +363,15 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
       }
       if (coef == -1) v = reversed(c, v);
     } else if (strided) {
-      v = strided_load(c, u ? cg_gep(c, mt, p, cg_ixc(c, (i64)(u * c->W) * coef)) : p, (u32)coef,
-                       mt, align);
+      q = u ? cg_gep(c, mt, p, cg_ixc(c, (i64)(u * c->W) * coef)) : p;
+      if (yes) q = LLVMBuildSelect(c->b, yes, q, c->safe, "");
+      v = strided_load(c, q, (u32)coef, mt, align);
     } else {
       v = near && known_mask(c, mask, wanted) && lane_offsets(c, x->e, u, at, &place)
-              ? shuffled_load(c, p, at, wanted, mt, align)
+              ? shuffled_load(c, p, at, wanted, mt, align, yes)
               : NULL;
       if (!v) {
+        if (yes) mask = cg_and_mask(c, mask, cg_splat(c, yes, c->W));
         LLVMTypeRef it = cg_fits32(c, x->e) ? c->i32 : c->i64;
         HS_TRY(cg_lane_expr(c, x->e, u, it, &q));
         q = cg_gep(c, mt, c->bufs[x->buf], q);

@@ -104,11 +104,35 @@ static void channels(void **state) {
   assert_false(dump_has(borders, "schedule", " + 1] = "));
 }
 
+// Rows of pixels that are mirrored in one half of a result: no gathers, and nothing is read where
+// there is no row.
+static void mirrored_rows(void **state) {
+  (void)state;
+  static const char *const all[] = {
+      FUSION("u8[4,32,96,3]", "f32[8,32,96,3]",
+             " a = u8[4,32,96,3] reverse(x), dimensions={2}\n"
+             " b = u8[8,32,96,3] concatenate(x, a), dimensions={0}\n"
+             " ROOT r = f32[8,32,96,3] convert(b)"),
+      FUSION("f32[4,32,96,3]", "f32[8,32,96,3]",
+             " a = f32[4,32,96,3] reverse(x), dimensions={2}\n"
+             " ROOT r = f32[8,32,96,3] concatenate(a, x), dimensions={0}"),
+      FUSION("f64[4,32,96]", "f64[8,32,32]",
+             " a = f64[4,32,32] slice(x), slice={[0:4], [0:32], [0:96:3]}\n"
+             " b = f64[4,32,32] slice(x), slice={[0:4], [0:32], [64:96]}\n"
+             " ROOT r = f64[8,32,32] concatenate(a, b), dimensions={0}"),
+  };
+  for (size_t k = 0; k < HS_COUNT(all); k++) {
+    agrees(all[k]);
+    assert_false(dump_has(all[k], "llvm", "masked.gather"));
+  }
+}
+
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(chosen),
       cmocka_unit_test(left_alone),
       cmocka_unit_test(channels),
+      cmocka_unit_test(mirrored_rows),
   };
   return run_cpu_tests(argc, argv, "choices", tests, HS_COUNT(tests));
 }
