@@ -122,6 +122,26 @@ static hs_status emit_lane_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef
   return s;
 }
 
+// The same, behind branches on choices that all of it makes alike (codegen_choice.c).
+static hs_status emit_chosen_loop(cg *c, u32 var, LLVMValueRef start, LLVMValueRef end, bool whole,
+                                  bool aligned) {
+  u32 p = cg_find_choice(c, 1ull << c->n->vars.v[var].loop);
+  if (p == NEST_NONE) return emit_lane_loop(c, var, start, end, whole, aligned);
+  LLVMValueRef *v;
+  NODE(c, p, &v);
+  LLVMValueRef yes = v[0];
+  for (int arm = 1; arm >= 0; arm--) {
+    cg_at_level(c, c->open);
+    HS_TRY(cg_open_if(c, arm ? yes : LLVMBuildNot(c->b, yes, "")));
+    c->chosen[c->nchosen].node = p;
+    c->chosen[c->nchosen++].yes = arm;
+    HS_TRY(emit_chosen_loop(c, var, start, end, whole, aligned));
+    c->nchosen--;
+    cg_close_if(c);
+  }
+  return HS_GOOD;
+}
+
 #define TILE_BLOCK 512
 
 // What a whole tile of two loops is, while its code is made.
@@ -243,8 +263,8 @@ static hs_status emit_stage(cg *c, const nest_stage *st, LLVMValueRef chunk) {
   } else if (st->vector) {
     u32 k = st->nloops - 1;
     i64 step = (i64)(st->unroll * st->lanes);
-    HS_TRY(emit_lane_loop(c, st->loops[k], from[k], to[k], st->split[k] <= 1,
-                          st->block[k] % step == 0));
+    HS_TRY(emit_chosen_loop(c, st->loops[k], from[k], to[k], st->split[k] <= 1,
+                            st->block[k] % step == 0));
   } else {
     c->lane = 0;
     c->W = c->U = 1;

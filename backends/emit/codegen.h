@@ -10,6 +10,7 @@
 #define CG_MAX_UNROLL 16
 #define CG_SAFE_LINES 4  // what a load of shuffled elements covers at most: 64, or four vectors
 #define CG_MAX_LEVELS 64
+#define CG_MOST_CHOSEN 3
 
 typedef struct cg_loop {
   u32 bit;  // loop number; NEST_NONE for a loop over something else
@@ -82,6 +83,12 @@ struct cg {
   // the lane loop starts at a multiple of this and advances by it; 0: neither is known
   i64 stride;
   bool streamed;  // there are stores past the caches: a fence is due
+  // predicates that are known in the lane loop being written (codegen_choice.c)
+  struct {
+    u32 node;
+    bool yes;
+  } chosen[CG_MOST_CHOSEN];
+  u32 nchosen;
   u64 tile;    // bit mask of the tile loop, also in `lane`: vector u holds the lanes at its step u
   bool ahead;  // loads of a tile fetch what the tile two further on will load
   LLVMValueRef lane_left, tile_left;  // what is left of the two loops in a partial tile, or NULL
@@ -207,6 +214,13 @@ bool cg_all_stream(const cg *);
 // stages (interleave.c) and the parts of complex numbers do; and the stores, then.
 bool cg_are_neighbours(cg *, const nest_store *s, u32 ways);
 hs_status cg_emit_interleaved(cg *, const nest_store *s, u32 ways);
+
+// ---- codegen_choice.c ---------------------------------------------------------------------------
+// The predicate, the same in all of the lane loop that comes next, of a choice whose arms are dear
+// to load; NEST_NONE: there is none, or not for so large a loop.
+u32 cg_find_choice(const cg *, u64 lane);
+// What a predicate is in the lane loop being written: 1, 0, or -1 when it is not one of these.
+int cg_chosen(const cg *, u32 node);
 
 // ---- codegen_reduce.c ---------------------------------------------------------------------------
 // Emits a reduction group, with all groups that share its loops, and remembers the values of their

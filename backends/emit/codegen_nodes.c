@@ -14,11 +14,16 @@ static hs_status emit_op(cg *c, const nest_node *x, u32 copies, bool vec, LLVMVa
   LLVMValueRef *p[3] = {0}, a[3];
   bool av[3] = {0};
   nest_node y = *x;
-  // a guard that is constant in this part of the lane loop
+  // a guard that is constant in this part of the lane loop, or what a branch has decided
   if (x->op == HLO_SELECT) {
-    NODE(c, x->args[0], &p[0]);
-    if (LLVMIsConstant(p[0][0]) && LLVMTypeOf(p[0][0]) == c->i1) {
-      u32 pick = x->args[LLVMConstIntGetZExtValue(p[0][0]) ? 1 : 2];
+    int known = vec ? cg_chosen(c, x->args[0]) : -1;
+    if (known < 0) {
+      NODE(c, x->args[0], &p[0]);
+      if (LLVMIsConstant(p[0][0]) && LLVMTypeOf(p[0][0]) == c->i1)
+        known = LLVMConstIntGetZExtValue(p[0][0]) != 0;
+    }
+    if (known >= 0) {
+      u32 pick = x->args[known ? 1 : 2];
       NODE(c, pick, &p[1]);
       bool wide = c->lane && (c->n->nodes.v[pick].deps & c->lane);
       cg_at_level(c, c->level);

@@ -127,12 +127,30 @@ static void mirrored_rows(void **state) {
   }
 }
 
+// Images that are turned or not: loops of their own, each of which loads what it stores.
+static void turned_images(void **state) {
+  (void)state;
+  static const char text[] = MODULE(
+      "f { x = f32[8,24,24,3] parameter(0)\n t = f32[8] parameter(1)\n u = f32[8] parameter(2)\n"
+      " z = f32[] constant(0)\n zs = f32[8] broadcast(z), dimensions={}\n"
+      " p = pred[8] compare(t, zs), direction=GT\n q = pred[8] compare(u, zs), direction=GT\n"
+      " ps = pred[8,24,24,3] broadcast(p), dimensions={0}\n"
+      " qs = pred[8,24,24,3] broadcast(q), dimensions={0}\n"
+      " m = f32[8,24,24,3] reverse(x), dimensions={2}\n"
+      " a = f32[8,24,24,3] select(ps, m, x)\n"
+      " v = f32[8,24,24,3] transpose(a), dimensions={0,2,1,3}\n"
+      " ROOT r = f32[8,24,24,3] select(qs, v, a) }\n"
+      "ENTRY e { x = f32[8,24,24,3] parameter(0)\n t = f32[8] parameter(1)\n"
+      " u = f32[8] parameter(2)\n"
+      " ROOT r = f32[8,24,24,3] fusion(x, t, u), kind=kLoop, calls=f }");
+  agrees(text);
+  assert_false(dump_has(text, "llvm", " = select <"));
+}
+
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chosen),
-      cmocka_unit_test(left_alone),
-      cmocka_unit_test(channels),
-      cmocka_unit_test(mirrored_rows),
+      cmocka_unit_test(chosen),        cmocka_unit_test(left_alone),    cmocka_unit_test(channels),
+      cmocka_unit_test(mirrored_rows), cmocka_unit_test(turned_images),
   };
   return run_cpu_tests(argc, argv, "choices", tests, HS_COUNT(tests));
 }
