@@ -527,7 +527,8 @@ bool gpu_lapack_describe(const hlo_instr *i, lapack_call *c) {
   const hlo_shape *a = hlo_operand(i, 0)->shape;
   hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET);
   hlo_custom_id id = hlo_custom_find(target);
-  bool known = id == HLO_CUSTOM_LAPACK_GETRF || id == HLO_CUSTOM_LAPACK_FFI ||
+  bool known = id == HLO_CUSTOM_LAPACK_GETRF || id == HLO_CUSTOM_LAPACK_GEQRF ||
+               id == HLO_CUSTOM_LAPACK_ORGQR || id == HLO_CUSTOM_LAPACK_FFI ||
                id == HLO_CUSTOM_QR || id == HLO_CUSTOM_HOUSEHOLDER;
   if (!known || !hlo_shape_is_array(a)) return false;
   c->type = a->dtype;

@@ -1,5 +1,5 @@
 // linalg.c — cholesky, triangular-solve, and the custom calls of JAX (LAPACK, TopK) with the
-// same meaning, and LU: batches of what triangular.c does for one matrix. A matrix that is not
+// same meaning, LU and QR: batches of what triangular.c does for one matrix. A matrix that is not
 // positive definite gives NaN, as in XLA. A factor that lies by columns where its matrix lies by
 // rows, or the other way round, as LAPACK's calls of JAX have it, is turned as it is copied to its
 // place.
@@ -62,16 +62,41 @@ static hs_status factor(const job *j, i64 b) {
   return HS_GOOD;
 }
 
+// A matrix of m by n.
+static void take_general(const linalg *p, char *to, const char *from) {
+  bool from_columns = p->a_columns != p->turns;
+  take_matrix(to, from, from_columns ? p->n : p->m, from_columns ? p->m : p->n,
+              hlo_dtype_storage(p->type), p->turns);
+}
+
 static hs_status factor_lu(const job *j, i64 b) {
   const linalg *p = j->p;
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->n) * e;
   char *a = (char *)j->bufs[1] + (size_t)b * bytes;
-  bool from_columns = p->a_columns != p->turns;
-  take_matrix(a, (char *)j->bufs[0] + (size_t)b * bytes, from_columns ? p->n : p->m,
-              from_columns ? p->m : p->n, e, p->turns);
+  take_general(p, a, (char *)j->bufs[0] + (size_t)b * bytes);
   tri_matrix lies = view(a, p->a_columns ? p->m : p->n, p->a_columns);
   i32 *pivots = (i32 *)j->bufs[2] + b * HS_MIN(p->m, p->n);
   ((i32 *)j->bufs[3])[b] = (i32)cpu_lu(p->type, lies, p->m, p->n, pivots);
+  return HS_GOOD;
+}
+
+static hs_status factor_qr(const job *j, i64 b) {
+  const linalg *p = j->p;
+  size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->n) * e;
+  char *a = (char *)j->bufs[1] + (size_t)b * bytes;
+  take_general(p, a, (char *)j->bufs[0] + (size_t)b * bytes);
+  cpu_qr(p->type, view(a, p->a_columns ? p->m : p->n, p->a_columns), p->m, p->n,
+         (char *)j->bufs[2] + (size_t)(b * p->k) * e);
+  return HS_GOOD;
+}
+
+static hs_status multiply_reflectors(const job *j, i64 b) {
+  const linalg *p = j->p;
+  size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->n) * e;
+  char *q = (char *)j->bufs[2] + (size_t)b * bytes;
+  take_general(p, q, (char *)j->bufs[0] + (size_t)b * bytes);
+  cpu_qr_product(p->type, view(q, p->a_columns ? p->m : p->n, p->a_columns), p->m, p->n, p->k,
+                 (char *)j->bufs[1] + (size_t)(b * p->k) * e);
   return HS_GOOD;
 }
 
@@ -127,6 +152,16 @@ static hs_status run_solve(void *state, void *const *bufs, void *scratch) {
 static hs_status run_lu(void *state, void *const *bufs, void *scratch) {
   (void)scratch;
   return run(&(job){.p = state, .bufs = bufs, .one = factor_lu});
+}
+
+static hs_status run_qr(void *state, void *const *bufs, void *scratch) {
+  (void)scratch;
+  return run(&(job){.p = state, .bufs = bufs, .one = factor_qr});
+}
+
+static hs_status run_product(void *state, void *const *bufs, void *scratch) {
+  (void)scratch;
+  return run(&(job){.p = state, .bufs = bufs, .one = multiply_reflectors});
 }
 
 static bool matrix_type(hlo_dtype t) {
@@ -223,7 +258,15 @@ hs_status cpu_triangular_solve_prepare(const hlo_instr *i, cpu_rt *out) {
 
 // ---- custom calls -------------------------------------------------------------------------------
 
-typedef enum custom { CUSTOM_NONE, CUSTOM_POTRF, CUSTOM_TRSM, CUSTOM_GETRF, CUSTOM_TOPK } custom;
+typedef enum custom {
+  CUSTOM_NONE,
+  CUSTOM_POTRF,
+  CUSTOM_TRSM,
+  CUSTOM_GETRF,
+  CUSTOM_GEQRF,
+  CUSTOM_ORGQR,
+  CUSTOM_TOPK
+} custom;
 
 static custom which_custom(const hlo_instr *i) {
   switch (hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET))) {
@@ -231,6 +274,8 @@ static custom which_custom(const hlo_instr *i) {
   case HLO_CUSTOM_LAPACK_POTRF: return CUSTOM_POTRF;
   case HLO_CUSTOM_LAPACK_TRSM: return CUSTOM_TRSM;
   case HLO_CUSTOM_LAPACK_GETRF: return CUSTOM_GETRF;
+  case HLO_CUSTOM_LAPACK_GEQRF: return CUSTOM_GEQRF;
+  case HLO_CUSTOM_LAPACK_ORGQR: return CUSTOM_ORGQR;
   default: return CUSTOM_NONE;
   }
 }
@@ -274,6 +319,30 @@ static bool getrf_supports(const hlo_instr *i) {
          info->dtype == HLO_S32 && info->elements == batch_of(a);
 }
 
+// Many small matrices; others are LAPACK's own.
+static bool takes_reflectors(const hlo_shape *a, const hlo_shape *tau, i64 *k) {
+  enum { MANY = 4 };
+  if (!has_matrices(a) || hlo_dtype_is_complex(a->dtype) || !hlo_shape_is_array(tau)) return false;
+  i64 m = a->dims[a->rank - 2], n = a->dims[a->rank - 1], batch = batch_of(a);
+  if (m <= 0 || n <= 0 || HS_MAX(m, n) > CPU_LU_MOST || batch < MANY) return false;
+  *k = tau->elements / batch;
+  return tau->dtype == a->dtype && hlo_shape_is_row_major(tau) && tau->elements == *k * batch;
+}
+static bool geqrf_supports(const hlo_instr *i) {
+  const hlo_shape *s = i->shape, *a = i->noperands == 1 ? hlo_operand(i, 0)->shape : NULL;
+  i64 k;
+  return a && hlo_shape_is_tuple(s) && s->nelems == 2 && takes_reflectors(a, s->elems[1], &k) &&
+         s->elems[0]->logical == a->logical &&
+         k == HS_MIN(a->dims[a->rank - 2], a->dims[a->rank - 1]);
+}
+static bool orgqr_supports(const hlo_instr *i) {
+  const hlo_shape *s = i->shape, *a = i->noperands == 2 ? hlo_operand(i, 0)->shape : NULL;
+  i64 k;
+  return a && hlo_shape_is_array(s) && takes_reflectors(a, hlo_operand(i, 1)->shape, &k) &&
+         s->logical == a->logical && a->dims[a->rank - 2] >= a->dims[a->rank - 1] &&
+         k <= a->dims[a->rank - 1];
+}
+
 bool cpu_custom_call_supports(const hlo_instr *i) {
   switch (which_custom(i)) {
   case CUSTOM_TOPK: return cpu_topk_supports(i);
@@ -285,6 +354,8 @@ bool cpu_custom_call_supports(const hlo_instr *i) {
            is_square(hlo_operand(i, 0)->shape) && is_letter(i, "uplo", "LU", false);
   case CUSTOM_TRSM: return trsm_supports(i);
   case CUSTOM_GETRF: return getrf_supports(i);
+  case CUSTOM_GEQRF: return geqrf_supports(i);
+  case CUSTOM_ORGQR: return orgqr_supports(i);
   case CUSTOM_NONE: break;
   }
   return false;
@@ -309,24 +380,33 @@ static void describe_custom(const hlo_instr *i, custom w, linalg *p) {
   else take_layouts(p, hlo_operand(i, 0)->shape, hlo_operand(i, 1)->shape, s);
 }
 
-static void describe_lu(const hlo_instr *i, linalg *p) {
+static void describe_general(const hlo_instr *i, custom w, linalg *p) {
   const hlo_shape *a = hlo_operand(i, 0)->shape;
-  *p = (linalg){.kind = CPU_LINALG_LU,
+  *p = (linalg){.kind = w == CUSTOM_GETRF   ? CPU_LINALG_LU
+                        : w == CUSTOM_GEQRF ? CPU_LINALG_QR
+                                            : CPU_LINALG_QR_PRODUCT,
                 .type = a->dtype,
                 .batch = batch_of(a),
                 .m = a->dims[a->rank - 2],
                 .n = a->dims[a->rank - 1]};
-  take_order(p, a, i->shape->elems[0]);
+  p->k = HS_MIN(p->m, p->n);
+  if (w == CUSTOM_ORGQR) p->k = hlo_operand(i, 1)->shape->elements / p->batch;
+  take_order(p, a, w == CUSTOM_ORGQR ? i->shape : i->shape->elems[0]);
 }
 
 hs_status cpu_custom_call_prepare(const hlo_instr *i, cpu_rt *out) {
   custom w = which_custom(i);
   if (w == CUSTOM_TOPK) return cpu_topk_prepare(i, out);
   linalg *p = hs_calloc(1, sizeof *p);
-  if (w == CUSTOM_GETRF) describe_lu(i, p);
+  if (w == CUSTOM_GETRF || w == CUSTOM_GEQRF || w == CUSTOM_ORGQR) describe_general(i, w, p);
   else describe_custom(i, w, p);
   if (w == CUSTOM_GETRF)
     *out = (cpu_rt){.kind = "lu (lapack call)", .state = p, .run = run_lu, .inplace = !p->turns};
+  else if (w == CUSTOM_GEQRF)
+    *out = (cpu_rt){.kind = "qr (lapack call)", .state = p, .run = run_qr, .inplace = !p->turns};
+  else if (w == CUSTOM_ORGQR)
+    *out = (cpu_rt){
+        .kind = "reflectors (lapack call)", .state = p, .run = run_product, .inplace = !p->turns};
   else if (w == CUSTOM_POTRF)
     *out = (cpu_rt){
         .kind = "cholesky (lapack call)", .state = p, .run = run_cholesky, .inplace = !p->turns};

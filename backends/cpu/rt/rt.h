@@ -173,9 +173,15 @@ void cpu_turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 n, 
 // ---- linalg.c -----------------------------------------------------------------------------------
 // Factors of matrices and triangular systems, of operations and LAPACK calls.
 typedef struct cpu_linalg {
-  enum { CPU_LINALG_CHOLESKY, CPU_LINALG_TRIANGULAR, CPU_LINALG_LU } kind;
+  enum {
+    CPU_LINALG_CHOLESKY,
+    CPU_LINALG_TRIANGULAR,
+    CPU_LINALG_LU,
+    CPU_LINALG_QR,
+    CPU_LINALG_QR_PRODUCT
+  } kind;
   hlo_dtype type;
-  i64 batch, n, m, k;  // triangular: A is n x n; X is m x k. LU: of m x n
+  i64 batch, n, m, k;  // triangular: A is n x n; X is m x k. LU, QR: of m x n, k reflectors
   // keep_other: the other triangle keeps the input (LAPACK)
   bool lower, left, unit, trans, conj, keep_other;
   bool info;                  // a second result per matrix: 0, or the order of the failing minor

@@ -64,13 +64,19 @@ static inline double abs_c128(double complex a) { return fabs(creal(a)) + fabs(c
 #define TRI_REAL TRI_SAME
 #define TRI_SQRT sqrtf
 #define TRI_ABS fabsf
+#define TRI_SUM double
+#define TRI_SUM_SQRT sqrt
 #include "backends/cpu/rt/triangular_base.h"
 #undef TRI_
 #undef TRI_T
 #undef TRI_R
 #undef TRI_SQRT
 #undef TRI_ABS
+#undef TRI_SUM
+#undef TRI_SUM_SQRT
 #define TRI_(name) name##_f64
+#define TRI_SUM long double
+#define TRI_SUM_SQRT sqrtl
 #define TRI_T double
 #define TRI_ABS fabs
 #define TRI_R double
@@ -82,6 +88,8 @@ static inline double abs_c128(double complex a) { return fabs(creal(a)) + fabs(c
 #undef TRI_CONJ
 #undef TRI_REAL
 #undef TRI_ABS
+#undef TRI_SUM
+#undef TRI_SUM_SQRT
 #define TRI_(name) name##_c128
 #define TRI_ABS abs_c128
 #define TRI_T double complex
@@ -288,4 +296,14 @@ hs_status cpu_cholesky(hlo_dtype t, tri_matrix a, i64 n, i64 *bad) {
 // ---- LU -----------------------------------------------------------------------------------------
 i64 cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots) {
   return base_of(t)->lu(a, m, n, pivots);
+}
+
+// ---- QR -----------------------------------------------------------------------------------------
+void cpu_qr(hlo_dtype t, tri_matrix a, i64 m, i64 n, void *tau) {
+  if (t == HLO_F64) qr_f64(a, m, n, tau);
+  else qr_f32(a, m, n, tau);
+}
+void cpu_qr_product(hlo_dtype t, tri_matrix q, i64 m, i64 n, i64 k, const void *tau) {
+  if (t == HLO_F64) product_f64(q, m, n, k, tau);
+  else product_f32(q, m, n, k, tau);
 }

@@ -3,6 +3,7 @@
 //
 //   TRI_T, TRI_R          the type, and that of its real part
 //   TRI_(name)            the name with a suffix
+//   TRI_SUM, TRI_SUM_SQRT of real types: a wider type, in which sums of squares stay finite
 //   TRI_TIMES(a, b), TRI_CONJ(a), TRI_REAL(a), TRI_ABS(a), TRI_SQRT(x of TRI_R)
 //
 // Blocks are copied to dense ones first, whose loops the compiler turns into vectors. Without these
@@ -99,6 +100,85 @@ TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
   }
   return bad;
 }
+
+#ifdef TRI_SUM
+// Rows of reflectors and of what they are applied to, behind each of which a vector is free: loops
+// begin at any column.
+typedef struct TRI_(rows) {
+  _Alignas(NARROW) TRI_T at[BASE][BASE + NARROW / sizeof(TRI_T)];
+} TRI_(rows);
+
+static void TRI_(take_rows)(TRI_(rows) * u, tri_matrix a, i64 m, i64 n) {
+  for (i64 i = 0; i < m; i++) {
+    memset(u->at[i] + n, 0, (HS_COUNT(u->at[i]) - (size_t)n) * sizeof(TRI_T));
+    for (i64 j = 0; j < n; j++) u->at[i][j] = *TRI_(at)(a, i, j);
+  }
+}
+static void TRI_(put_rows)(const TRI_(rows) * u, tri_matrix a, i64 m, i64 n) {
+  for (i64 i = 0; i < m; i++)
+    for (i64 j = 0; j < n; j++) *TRI_(at)(a, i, j) = u->at[i][j];
+}
+
+// The columns behind k become those of I - tau v v^T times them; v: from row k on, where it is 1.
+// Several sums at once: each would wait for itself.
+static inline void TRI_(reflect)(TRI_(rows) * u, const TRI_T *v, TRI_T tau, i64 k, i64 m, i64 n) {
+  enum { LANES = NARROW / sizeof(TRI_T), SUMS = 4 };
+  for (i64 j = k + 1; j < n; j += LANES) {
+    TRI_T w[SUMS][LANES] = {{0}};
+    i64 i = k;
+    for (; i + SUMS <= m; i += SUMS)
+      for (i64 s = 0; s < SUMS; s++)
+        TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[s][e] += v[i + s] * u->at[i + s][j + e];
+    for (; i < m; i++) TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[0][e] += v[i] * u->at[i][j + e];
+    TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[0][e] =
+        ((w[0][e] + w[1][e]) + (w[2][e] + w[3][e])) * tau;
+    for (i = k; i < m; i++)
+      TRI_VECTOR for (i64 e = 0; e < LANES; e++) u->at[i][j + e] -= v[i] * w[0][e];
+    const bool spoilt = j + LANES > n && w[0][n - j] != 0;  // NaN, where v is
+    for (i = k; i < m && spoilt; i++)
+      for (i64 e = n - j; e < LANES; e++) u->at[i][j + e] = 0;
+  }
+}
+
+// Householder's reflectors, column after column.
+TRI_CLONES static void TRI_(qr)(tri_matrix a, i64 m, i64 n, void *taus) {
+  TRI_(rows) u;
+  TRI_T v[BASE], *tau = taus;
+  TRI_(take_rows)(&u, a, m, n);
+  for (i64 k = 0; k < m && k < n; k++) {
+    TRI_SUM sums[4] = {0}, first = u.at[k][k];
+    for (i64 i = k + 1; i < m; i++) sums[i % 4] += (TRI_SUM)u.at[i][k] * u.at[i][k];
+    TRI_SUM below = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    tau[k] = 0;
+    if (below == 0) continue;
+    TRI_SUM norm = TRI_SUM_SQRT(first * first + below), d = first < 0 ? norm : -norm;
+    tau[k] = (TRI_T)((d - first) / d);
+    TRI_SUM scale = 1 / (first - d);
+    v[k] = 1;
+    for (i64 i = k + 1; i < m; i++) u.at[i][k] = v[i] = (TRI_T)(u.at[i][k] * scale);
+    u.at[k][k] = (TRI_T)d;
+    TRI_(reflect)(&u, v, tau[k], k, m, n);
+  }
+  TRI_(put_rows)(&u, a, m, n);
+}
+
+// The last reflector first: what it is applied to is the unit matrix above it.
+TRI_CLONES static void TRI_(product)(tri_matrix q, i64 m, i64 n, i64 k, const void *taus) {
+  TRI_(rows) u;
+  TRI_T v[BASE];
+  const TRI_T *tau = taus;
+  TRI_(take_rows)(&u, q, m, n);
+  for (i64 i = 0; i < m; i++)
+    for (i64 j = k; j < n; j++) u.at[i][j] = i == j;
+  for (i64 c = k; c-- > 0;) {
+    v[c] = 1;
+    for (i64 i = c + 1; i < m; i++) v[i] = u.at[i][c];
+    TRI_(reflect)(&u, v, tau[c], c, m, n);
+    for (i64 i = 0; i < m; i++) u.at[i][c] = i < c ? 0 : (i == c ? 1 : 0) - tau[c] * v[i];
+  }
+  TRI_(put_rows)(&u, q, m, n);
+}
+#endif
 
 // The rows of l that are read, densely, its conjugate where that is meant.
 static void TRI_(pack)(const tri *l, i64 n, void *to) {
