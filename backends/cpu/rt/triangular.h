@@ -30,12 +30,12 @@ hs_status cpu_cholesky(hlo_dtype, tri_matrix a, i64 n, i64 *bad);
 // types, on the calling thread.
 enum { CPU_LU_MOST = 64 };
 i64 cpu_lu(hlo_dtype, tri_matrix a, i64 m, i64 n, i32 *pivots);
-// The m by n matrix a, no larger than that, becomes R and, below the diagonal, the reflectors whose
-// product is Q, where a = Q R: H = I - tau[k] v v^T for each k, with 1 on v's diagonal. f32 and f64,
-// on the calling thread.
+// The m by n matrix a, no larger than that, becomes R and, below the diagonal, the reflectors
+// whose product is Q, where a = Q R: H = I - tau[k] v v^T for each k, with 1 on v's diagonal. f32
+// and f64, on the calling thread.
 void cpu_qr(hlo_dtype, tri_matrix a, i64 m, i64 n, void *tau);
-// The m by n matrix q, n <= m, of k reflectors as cpu_qr leaves them, becomes the first n columns of
-// their product.
+// The m by n matrix q, n <= m, of k reflectors as cpu_qr leaves them, becomes the first n columns
+// of their product.
 void cpu_qr_product(hlo_dtype, tri_matrix q, i64 m, i64 n, i64 k, const void *tau);
 // The n by k matrix x becomes the solution y of l y = x.
 hs_status cpu_triangular_solve(hlo_dtype, tri l, i64 n, tri_matrix x, i64 k);

@@ -529,41 +529,6 @@ static void lu_factors(void **st) {
                 "custom_call_target=\"lapack_sgetrf_ffi\", api_version=API_VERSION_TYPED_FFI }"));
 }
 
-// Factors of f32[BATCH,M,N], and the product of their reflectors.
-#define QR(type, letter, batch, m, n, least, from, to)                                      \
-  MODULE("ENTRY e { a = " type "[" batch "," m "," n "]{" from ",0} parameter(0)\n"         \
-         " f = (" type "[" batch "," m "," n "]{" to ",0}, " type "[" batch "," least "]) " \
-         "custom-call(a), custom_call_target=\"lapack_" letter "geqrf_ffi\", "              \
-         "api_version=API_VERSION_TYPED_FFI\n"                                              \
-         " r = " type "[" batch "," m "," n "]{" to ",0} get-tuple-element(f), index=0\n"   \
-         " t = " type "[" batch "," least "] get-tuple-element(f), index=1\n"               \
-         " s = " type "[" batch "," m "," least "]{" to ",0} slice(r), slice={[0:" batch    \
-         "], [0:" m "], [0:" least "]}\n"                                                   \
-         " q = " type "[" batch "," m "," least "]{" to ",0} custom-call(s, t), "           \
-         "custom_call_target=\"lapack_" letter "orgqr_ffi\", "                              \
-         "api_version=API_VERSION_TYPED_FFI\n"                                              \
-         " ROOT o = (" type "[" batch "," m "," n "]{" to ",0}, " type "[" batch "," least  \
-         "], " type "[" batch "," m "," least "]{" to ",0}) tuple(r, t, q) }")
-
-static void qr_factors(void **st) {
-  (void)st;
-  agrees(QR("f32", "s", "32", "24", "24", "24", "2,1", "1,2"));
-  agrees(QR("f64", "d", "5", "64", "17", "17", "1,2", "1,2"));
-  agrees(QR("f32", "s", "9", "5", "40", "5", "2,1", "2,1"));
-  agrees(QR("f64", "d", "4", "1", "3", "1", "1,2", "2,1"));
-  agrees(QR("f32", "s", "65", "3", "1", "1", "2,1", "1,2"));
-  runs_as(QR("f32", "s", "32", "24", "24", "24", "2,1", "1,2"), "qr (lapack call)");
-  runs_as(QR("f32", "s", "32", "24", "24", "24", "2,1", "1,2"), "reflectors (lapack call)");
-  agrees(QR("f32", "s", "3", "12", "9", "9", "2,1", "1,2"));  // LAPACK's
-  agrees(QR("c64", "c", "9", "5", "4", "4", "2,1", "1,2"));   // LAPACK's
-  // columns of zeros, numbers whose squares are not finite, or nothing
-  agrees(
-      MODULE("ENTRY e { a = f32[4,2,2] constant({{{0,0},{0,0}},{{1,2},{0,4}},{{3e30,1},{4e30,1}},"
-             "{{3e-30,1},{4e-30,2}}})\n"
-             " ROOT l = (f32[4,2,2]{1,2,0}, f32[4,2]) custom-call(a), "
-             "custom_call_target=\"lapack_sgeqrf_ffi\", api_version=API_VERSION_TYPED_FFI }"));
-}
-
 static void ffts(void **st) {
   (void)st;
   agrees(MODULE("ENTRY e { x = c64[3,16] parameter(0)\n ROOT f = c64[3,16] fft(x), fft_type=FFT, "
@@ -701,7 +666,6 @@ int main(int argc, char **argv) {
       cmocka_unit_test(triangular_systems),
       cmocka_unit_test(cholesky_factors),
       cmocka_unit_test(lu_factors),
-      cmocka_unit_test(qr_factors),
       cmocka_unit_test(linear_algebra),
       cmocka_unit_test(ffts),
       cmocka_unit_test(long_ffts),
