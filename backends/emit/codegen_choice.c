@@ -1,4 +1,4 @@
-// codegen_choice.c — choices that a whole lane loop makes alike: select(flip[image], mirror, row).
+// codegen_choice.c — choices that a lane loop makes alike: select(flip[image], mirror, row).
 // Where an arm is dear to load, such as a row of mirrored pixels or one that lies across, the loop
 // is written twice, behind a branch, each with the arm that is taken; otherwise both arms are
 // loaded and one of the two vectors is kept.
