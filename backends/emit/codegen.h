@@ -8,7 +8,7 @@
 #include <llvm-c/Core.h>
 
 #define CG_MAX_UNROLL 16
-#define CG_SAFE_LINES 4  // what a load of shuffled elements covers at most: 64, or four vectors
+#define CG_SAFE_LINES 4  // four vectors, the most that a load of elements apart covers
 #define CG_MAX_LEVELS 64
 #define CG_MOST_CHOSEN 3
 

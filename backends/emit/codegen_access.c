@@ -261,6 +261,9 @@ static bool known_mask(const cg *c, LLVMValueRef mask, bool *lanes) {
   return true;
 }
 
+// Whether so many elements lie within the zeros that stand in for what is not there.
+static bool fits_safe(i64 elements, u32 size) { return elements * size <= 64 * CG_SAFE_LINES; }
+
 // Such a load: the elements once, in one vector, then a shuffle; NULL when they are too far apart
 // for that. Elements that no lane wants are not read. p: what the offsets are relative to.
 // `yes`: whether it is done at all, or NULL.
@@ -278,6 +281,7 @@ static LLVMValueRef shuffled_load(cg *c, LLVMValueRef p, const i64 *at, const bo
   u32 n = 1;
   if (high - low >= HS_MIN((i64)c->W * 4, (i64)64)) return NULL;
   while (n <= high - low) n *= 2;
+  if (yes && !fits_safe(n, align)) return NULL;
   for (u32 l = 0; l < c->W; l++) {
     i64 k = wanted[l] ? at[l] - low : 0;
     m[l] = LLVMConstInt(c->i32, (u64)k, false);
@@ -337,7 +341,8 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
   // there, as the pages before the first row are; and what a mask that is known hides is not read.
   LLVMValueRef yes = g && !cg_is_vector(LLVMTypeOf(g[0])) ? g[0] : NULL;
   if (!c->tile && !affine && (!g || yes) && !c->mask[0])
-    strided = cg_lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4;
+    strided = cg_lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4 &&
+              (!yes || fits_safe((i64)c->W * coef, align));
   if (strided) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   if (affine) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
   i64 at[64];
