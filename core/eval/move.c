@@ -58,15 +58,19 @@ typedef struct pairing {
   i64 pi, pj;
 } pairing;
 
+// 0 counts as more than any other product: the other side goes on until it has its 0.
+static bool is_less(i64 a, i64 b) { return a && (!b || a < b); }
+
 // Which next dimensions join the group: of the side with the smaller product, or of equal products
 // the smaller dimension. A dynamic one of size 1 waits for one of the other side.
 static void next_of(const pairing *g, bool *take_i, bool *take_j) {
   const hlo_shape *from = g->from, *to = g->to;
   bool more_i = g->i < from->rank, more_j = g->j < to->rank, both = more_i && more_j,
        even = both && g->pi == g->pj;
-  *take_i = more_i && (!both || g->pi < g->pj || (even && from->dims[g->i] <= to->dims[g->j]));
-  *take_j = more_j && (!both || g->pj < g->pi || (even && to->dims[g->j] <= from->dims[g->i]));
-  if (!even || from->dims[g->i] != 1 || to->dims[g->j] != 1) return;
+  i64 di = more_i ? from->dims[g->i] : 1, dj = more_j ? to->dims[g->j] : 1;
+  *take_i = more_i && (!both || is_less(g->pi, g->pj) || (even && !is_less(dj, di)));
+  *take_j = more_j && (!both || is_less(g->pj, g->pi) || (even && !is_less(di, dj)));
+  if (!even || di != 1 || dj != 1) return;
   bool cut_i = hlo_dim_is_dynamic(from, g->i), cut_j = hlo_dim_is_dynamic(to, g->j);
   *take_i &= cut_j || !cut_i;
   *take_j &= cut_i || !cut_j;
@@ -88,8 +92,8 @@ static bool is_major(const hlo_shape *s, u32 from, u32 to, i64 d) {
 
 // Sizes in use before and after a reshape: in a group of dimensions the last dynamic one of the
 // result, of size 1 only where it is the only one, takes what the others, which are whole, leave.
-// Where there is none, all elements are in use, wherever they lie. *moves: elements in use do not
-// stay where they are. False: which is which cannot be told.
+// Where there is none, all elements are in use, wherever they lie; of a group of nothing, too.
+// *moves: elements in use do not stay where they are. False: which is which cannot be told.
 static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn,
                            bool *moves) {
   const hlo_shape *from = a->shape;
@@ -105,16 +109,17 @@ static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i
       bool take_i, take_j;
       next_of(&g, &take_i, &take_j);
       if (!take_i && !take_j) return false;
-      if (take_i) g.pi *= from->dims[g.i], used *= fn[g.i++];
+      if (take_i)  // saturating: beside a 0 the others may have any size
+        g.pi = hs_mul_sat_i64(g.pi, from->dims[g.i]), used = hs_mul_sat_i64(used, fn[g.i++]);
       if (!take_j) continue;
       // of several the last takes it, but for those of size 1
       bool takes = hlo_dim_is_dynamic(to, g.j) && (rest < 0 || to->dims[g.j] > 1);
       i64 whole = takes ? rest : g.j;
       if (takes) rest = g.j;
-      if (whole >= 0) fixed *= tn[whole] = to->dims[whole];
-      g.pj *= to->dims[g.j++];
+      if (whole >= 0) fixed = hs_mul_sat_i64(fixed, tn[whole] = to->dims[whole]);
+      g.pj = hs_mul_sat_i64(g.pj, to->dims[g.j++]);
     } while (is_open(&g, first_i, first_j));
-    if (rest >= 0) tn[rest] = fixed ? HS_MIN(used / fixed, to->dims[rest]) : 0;
+    if (rest >= 0) tn[rest] = fixed ? HS_MIN(used / fixed, to->dims[rest]) : to->dims[rest];
     u32 ncut = 0;
     for (u32 d = first_i; d < g.i; d++) {
       if (rest < 0) fn[d] = from->dims[d];
@@ -131,11 +136,11 @@ hs_status hlo_eval_reshape(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_lit
     *out = ev_retag(&ops[0], i->shape);
     return HS_GOOD;
   }
-  if (!i->shape->elements) return ev_new(e, i->shape, out);  // in which no group shows
   i64 fn[HLO_MAX_RANK], tn[HLO_MAX_RANK];
   bool moves;
   if (!reshaped_sizes(ops[0], i->shape, fn, tn, &moves))
-    return ev_unsupported(i, "of a dynamic array");
+    return i->shape->elements ? ev_unsupported(i, "of a dynamic array")
+                              : ev_new(e, i->shape, out);  // of nothing, of which all is in use
   HS_TRY(ev_new(e, i->shape, out));
   if (moves) pour(ops[0], fn, *out, tn);
   else memcpy((*out)->data, ops[0]->data, (*out)->bytes);

@@ -8,7 +8,7 @@
 //
 // Which sizes a reshape's result has (xla/service/dynamic_dimension_inference.cc): dimensions are
 // grouped where the products of both sides are equal, and in each group the last dynamic one of
-// the result takes what the others leave.
+// the result takes what the others leave; all of it, where they leave no element.
 #include "passes/dynamic/dynamic.h"
 
 static bool holds(hlo_ints v, i64 x) {
@@ -147,19 +147,20 @@ static hlo_instr *product(hlo_computation *c, const hlo_shape *s, hlo_instr *con
   return p ? dyn_op(HLO_MULTIPLY, p, f) : f;
 }
 
-// used / fixed, by constants where one divides the other.
+// used / fixed, by constants where one divides the other; NULL, all of it: of a group of nothing.
 static hlo_instr *share(const hlo_shape *a, hlo_instr *const *fn, pass_dim_group from,
                         pass_dim_group to, const hlo_shape *r, i64 dim, hlo_computation *c) {
   i64 whole = 1, fixed = 1;
   hlo_instr *p = NULL;
   for (u32 k = from.from; k < to.from; k++) {
-    if (!fn[k]) whole *= a->dims[k];
+    if (!fn[k]) whole = hs_mul_sat_i64(whole, a->dims[k]);
     else p = p ? dyn_op(HLO_MULTIPLY, p, fn[k]) : fn[k];
   }
   for (u32 k = from.to; k < to.to; k++)
-    if (k != dim) fixed *= r->dims[k];
-  if (!p) return dyn_const(c, fixed ? whole / fixed : 0);
-  if (fixed && whole % fixed == 0) return dyn_op(HLO_MULTIPLY, p, dyn_const(c, whole / fixed));
+    if (k != dim) fixed = hs_mul_sat_i64(fixed, r->dims[k]);
+  if (!fixed) return NULL;
+  if (!p) return dyn_const(c, whole / fixed);
+  if (whole % fixed == 0) return dyn_op(HLO_MULTIPLY, p, dyn_const(c, whole / fixed));
   if (whole && fixed % whole == 0) return dyn_op(HLO_DIVIDE, p, dyn_const(c, fixed / whole));
   return dyn_op(HLO_DIVIDE, dyn_op(HLO_MULTIPLY, p, dyn_const(c, whole)), dyn_const(c, fixed));
 }
@@ -175,7 +176,7 @@ static u32 major_of(const hlo_shape *s, u32 from, u32 to) {
 static bool reshaped(const hlo_shape *a, hlo_instr **fn, const hlo_shape *r, hlo_computation *c,
                      hs_arena *mem, hlo_instr **tn) {
   pass_dim_group *g = HS_NEW_ARRAY(mem, pass_dim_group, a->rank + r->rank + 3);
-  u32 n = pass_dim_groups(a, r, g);
+  u32 n = pass_size_groups(a, r, g);
   bool moves = false;
   for (u32 k = 0; k < n; k++) {
     i64 dim = -1, sized = -1;
@@ -265,7 +266,7 @@ bool dyn_reshape(dyn *d, hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0), *fn[HLO_MAX_RANK], *tn[HLO_MAX_RANK] = {0};
   sizes_of(d, x, fn);
   // of a static type all elements are in use, wherever they lie
-  bool moves = i->shape->dynamic && x->shape->elements && dyn_has(d, x) &&
+  bool moves = i->shape->dynamic && dyn_has(d, x) &&
                reshaped(x->shape, fn, i->shape, i->parent, d->c->scratch, tn);
   if (moves) return pour(d, i, fn, tn);
   for (u32 k = 0; k < i->shape->rank; k++) dyn_give(d, i, i, 0, k, tn[k]);

@@ -3,20 +3,24 @@
 // ShapeUtil::ReshapeIsBitcast (xla/shape_util.cc).
 #include "passes/run/rewrite.h"
 
-u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts) {
+u32 pass_size_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts) {
   u32 n = 0, f = 0, t = 0;
-  if (from->elements == 0 || to->elements == 0) return 0;
   while (f < from->rank || t < to->rank) {
     starts[n++] = (pass_dim_group){f, t};
     i64 pf = f < from->rank ? from->dims[f++] : 1, pt = t < to->rank ? to->dims[t++] : 1;
     while (pf != pt) {
-      if (pf < pt && f < from->rank) pf *= from->dims[f++];
-      else if (t < to->rank) pt *= to->dims[t++];
+      bool more_f = pf && (!pt || pf < pt);  // a side that has its 0 waits for the other's
+      if (more_f && f < from->rank) pf = hs_mul_sat_i64(pf, from->dims[f++]);
+      else if (t < to->rank) pt = hs_mul_sat_i64(pt, to->dims[t++]);
       else return 0;
     }
   }
   starts[n] = (pass_dim_group){f, t};
   return n;
+}
+
+u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts) {
+  return from->elements && to->elements ? pass_size_groups(from, to, starts) : 0;
 }
 
 bool pass_plain_layout(const hlo_shape *s) {
