@@ -6,12 +6,7 @@
 #include "core/types/compare.h"
 #include "passes/simplify/algsimp.h"
 
-enum { MOST_ARRAYS = 4 };  // reduced at once
-
-static const hlo_instr *unconverted(const hlo_instr *v) {
-  while (v->opcode == HLO_CONVERT) v = hlo_operand(v, 0);
-  return v;
-}
+enum { MOST_ARRAYS = 4, MOST_STEPS = 8 };  // reduced at once; from a constant to a value
 
 // Can a reducer be evaluated at once: small arrays, and nothing called that may take long?
 static bool is_small(const hlo_computation *f) {
@@ -25,13 +20,33 @@ static bool is_small(const hlo_computation *f) {
   return true;
 }
 
-// A constant as a scalar of type t; NULL: it has no value, or parts. The caller's reference.
-static hlo_literal *scalar_of(const hlo_instr *c, hlo_dtype t) {
-  const hlo_literal *l = c->opcode == HLO_CONSTANT ? hlo_constant_value(c) : NULL;
-  if (!l || hlo_literal_has_elided(l) || !hlo_shape_is_scalar(l->shape)) return NULL;
-  if (l->shape->dtype == t) return hlo_literal_ref(l);
-  if (hlo_dtype_is_complex(t) || hlo_dtype_is_complex(l->shape->dtype)) return NULL;
-  return hlo_literal_scalar_f64(c->parent->module->ctx, t, hlo_literal_f64(l, 0));
+// The value of one element that so many operations on one element make of constants, moved,
+// converted or computed with; NULL: it is not known. The caller's reference.
+static hlo_literal *element_of(const hlo_instr *v, u32 steps) {
+  enum { MOST_OPERANDS = 3 };
+  hlo_literal *in[MOST_OPERANDS] = {NULL}, *out = NULL;
+  if (!hlo_shape_is_array(v->shape) || v->shape->elements != 1) return NULL;
+  if (v->opcode == HLO_CONSTANT) {
+    const hlo_literal *l = hlo_constant_value(v);
+    return l && !hlo_literal_has_elided(l) ? hlo_literal_ref(l) : NULL;
+  }
+  bool known = steps && v->noperands && v->noperands <= MOST_OPERANDS &&
+               hlo_op_has(v->opcode, HLO_F_ELEMENTWISE | HLO_F_MOVEMENT);
+  for (u32 k = 0; known && k < v->noperands; k++)
+    known = (in[k] = element_of(hlo_operand(v, k), steps - 1)) != NULL;
+  hs_status s = known ? hlo_eval_instr(v, v->noperands, in, NULL, &out) : HS_GOOD;
+  hs_status_drop(s);
+  for (u32 k = 0; k < MOST_OPERANDS; k++) hlo_literal_unref(in[k]);
+  return out;
+}
+
+// The same as a scalar of type t.
+static hlo_literal *scalar_of(const hlo_instr *v, hlo_dtype t) {
+  hlo_literal *l = hlo_shape_is_scalar(v->shape) ? element_of(v, MOST_STEPS) : NULL, *as = NULL;
+  if (!l || l->shape->dtype == t) return l;
+  if (!hlo_dtype_is_complex(t) && !hlo_dtype_is_complex(l->shape->dtype))
+    as = hlo_literal_scalar_f64(v->parent->module->ctx, t, hlo_literal_f64(l, 0));
+  return hlo_literal_unref(l), as;
 }
 
 // f of x and y, values for each array, as such values in z; false: it cannot be told.
@@ -94,7 +109,7 @@ bool pass_alg_counts_init_again(const hlo_instr *r) {
   for (u32 k = 0; k < n && known; k++) {
     const hlo_shape *s = f->params[k]->shape;
     known = hlo_shape_is_scalar(s) && f->params[n + k]->shape == s;
-    if (known) init[k] = scalar_of(unconverted(hlo_operand(r, n + k)), s->dtype);
+    if (known) init[k] = scalar_of(hlo_operand(r, n + k), s->dtype);
     known = init[k] != NULL;
   }
   bool again = known && changes(f, n, init);
