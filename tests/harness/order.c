@@ -272,6 +272,50 @@ static hlo_instr *apart(hlo_instr *i, hlo_opcode op, hlo_instr *neutral) {
       hlo_add_broadcast(hlo_build_convert(init, i->shape->dtype), i->shape, 0, NULL));
 }
 
+// x as f64, and i of it with op from `init`.
+static hlo_instr *wide(hlo_instr *x) { return hlo_build_convert(x, HLO_F64); }
+static hlo_instr *reduced_wide(hlo_instr *i, hlo_opcode op, hlo_instr *x, double init) {
+  hlo_computation *c = i->parent, *f = hlo_build_scalar_computation(c->module, op, HLO_F64);
+  hlo_instr *ops[] = {x, hlo_build_scalar_f64(c, HLO_F64, init)};
+  hlo_instr *now = hlo_clone_instr(c, i, pass_shape_as(i, HLO_F64), 2, ops);
+  hlo_set_attr_comp(now, HLO_ATTR_TO_APPLY, f);
+  return now;
+}
+static hlo_instr *sign_of(hlo_instr *x) {
+  hlo_instr *zero = hlo_build_full(x->parent, x->shape, 0);
+  return hlo_build_select(hlo_build_compare(x, zero, HLO_DIRECTION_LT),
+                          hlo_build_full(x->parent, x->shape, -1),
+                          hlo_build_full(x->parent, x->shape, 1));
+}
+static hlo_instr *log_of(hlo_instr *x) {
+  return hlo_build_unary(HLO_LOG, hlo_build_unary(HLO_ABS, x));
+}
+
+// With exponents that have no end, in f64: what the order gives that stays furthest from infinity
+// and from nothing on its way. There is one that leaves the range only where the result does: it
+// takes what shrinks when it is large, and what grows when it is small, or 0 first. A product is
+// the sum of its logarithms, a sum that of its 2^-64th parts.
+static hlo_instr *unbounded(hlo_instr *i, hlo_opcode op) {
+  hlo_instr *x = wide(hlo_operand(i, 0)), *init = wide(hlo_operand(i, 1)), *now;
+  hlo_shape const *s = pass_shape_as(i, HLO_F64);
+  if (op == HLO_MULTIPLY) {
+    hlo_instr *size = hlo_build_binary(
+        HLO_ADD, reduced_wide(i, HLO_ADD, log_of(x), 0), hlo_add_broadcast(log_of(init), s, 0, NULL));
+    hlo_instr *sign =
+        hlo_build_binary(HLO_MULTIPLY, reduced_wide(i, HLO_MULTIPLY, sign_of(x), 1),
+                         hlo_add_broadcast(sign_of(init), s, 0, NULL));
+    now = hlo_build_binary(HLO_MULTIPLY, sign, hlo_build_unary(HLO_EXP, size));
+  } else {
+    hlo_instr *part = hlo_build_full(i->parent, x->shape, 0x1p-64);
+    hlo_instr *rest = hlo_build_scalar_f64(i->parent, HLO_F64, 0x1p-64);
+    now = reduced_wide(i, HLO_ADD, hlo_build_binary(HLO_MULTIPLY, x, part), 0);
+    init = hlo_build_binary(HLO_MULTIPLY, init, rest);
+    now = hlo_build_binary(HLO_ADD, now, hlo_add_broadcast(init, s, 0, NULL));
+    now = hlo_build_binary(HLO_MULTIPLY, now, hlo_build_full(i->parent, s, 0x1p64));
+  }
+  return hlo_build_convert(now, i->shape->dtype);
+}
+
 // The same with each step rounded to the narrow type: the evaluator keeps its sums in f64, hardware
 // without the type makes each step in f32 and converts it.
 static hlo_instr *stepwise(hlo_instr *i, hlo_opcode op) {
@@ -304,6 +348,8 @@ static bool reorder(hlo_instr *i, grouping how) {
   } else if (how == GROUPS_STEPWISE) {
     if (hlo_dtype_bits(i->shape->dtype) >= 32) return false;
     now = stepwise(i, op);
+  } else if (how == GROUPS_UNBOUNDED) {
+    now = unbounded(i, op);
   } else {
     neutral = hlo_build_scalar_f64(i->parent, t, op == HLO_MULTIPLY);
     if (!pass_alg_is_identity(op, neutral)) return false;  // a type without 0

@@ -24,9 +24,16 @@ bool shows_bits_of_nans(const hlo_module *, u32 nargs, hlo_literal *const *args)
 bool factors_indefinite(const hlo_module *, u32 nargs, hlo_literal *const *args);
 // A copy of the module whose sums and products of floats take their elements in another order: what
 // grows and what shrinks by themselves, and the initial value last; or from the last to the first;
-// or round each step to their narrow type.
+// or round each step to their narrow type; or as the one does that keeps furthest from infinity and
+// from nothing on its way.
 // NULL: it has none.
-typedef enum { GROUPS_APART, GROUPS_TURNED, GROUPS_STEPWISE, GROUPINGS } grouping;
+typedef enum {
+  GROUPS_APART,
+  GROUPS_TURNED,
+  GROUPS_STEPWISE,
+  GROUPS_UNBOUNDED,
+  GROUPINGS
+} grouping;
 hlo_module *reordered(const hlo_module *, grouping);
 
 #endif
