@@ -21,11 +21,12 @@ static void axis_add(axis *a, i64 size, i64 stride) {
 }
 static i64 axis_len(const axis *a) { return ev_product(a->n, a->size); }
 
-// Offsets of every index along an axis, in row-major order, times `scale`, plus `shift`.
+// Offsets of every index along an axis, in row-major order, times `scale`, plus `shift`. The caller
+// polls.
 static i64 *offsets(const axis *a, i64 scale, i64 shift) {
   i64 n = axis_len(a), index[HLO_MAX_RANK] = {0};
   i64 *t = hs_try_alloc((size_t)HS_MAX(n, 1) * sizeof *t);
-  for (i64 k = 0; t && k < n; k++) {
+  for (i64 k = 0; t && k < n && !hs_stops(k); k++) {
     i64 o = shift;
     for (u32 d = 0; d < a->n; d++) o += index[d] * a->stride[d] * scale;
     t[k] = o;
@@ -145,6 +146,7 @@ static hs_status multiply(const product *p, const axis *am, const axis *ak, i64 
                           const axis *bk, i64 bo, void *dst) {
   i64 m = axis_len(am), n = axis_len(bn), k = axis_len(ak), ca = p->a.complex ? 2 : 1,
       cb = p->b.complex ? 2 : 1;
+  if (m == 0 || n == 0) return HS_GOOD;  // of how many nothings the operands do not bound
   i64 *la = offsets(am, ca, ao * ca), *da = offsets(ak, ca, 0), *lb = offsets(bn, cb, bo * cb),
       *db = offsets(bk, cb, 0);
   double *re = hs_try_alloc((size_t)HS_MAX(m * n, 1) * sizeof *re), *im = NULL, *tmp = NULL;
@@ -155,6 +157,7 @@ static hs_status multiply(const product *p, const axis *am, const axis *ak, i64 
   hs_status st = la && da && lb && db && re && (!complex || (im && tmp))
                      ? HS_GOOD
                      : hs_fail(HS_E_NO_MEMORY, "no memory for a matrix product");
+  if (hs_ok(st)) st = hs_poll();
   if (hs_ok(st) && p->wraps) {
     wrap_product(m, n, k, p->a.data, la, da, p->b.data, lb, db, (i64 *)(void *)re);
     ev_convert(HLO_S64, re, p->out, dst, m * n);
@@ -250,9 +253,11 @@ hs_status ev_dot(ev *e, const ev_dims *d, hlo_literal *const *ops, const hlo_sha
   cut_dynamic(ops[0], d->lhs_contracting, &x.ka, &x.kb);
   cut_dynamic(ops[1], d->rhs_contracting, &x.kb, &x.ka);
   HS_TRY(ev_new(e, result, out));
+  if (!result->elements) return HS_GOOD;
   hs_status st = product_init(ops[0], ops[1], result->dtype, axis_len(&x.ka), &p);
   i64 *ba = offsets(&x.batch_a, 1, 0), *bb = offsets(&x.batch_b, 1, 0), nb = axis_len(&x.batch_a);
   if (!ba || !bb) st = hs_chain(st, hs_fail(HS_E_NO_MEMORY, "no memory for the batches of a dot"));
+  if (hs_ok(st)) st = hs_poll();
   size_t step = (size_t)(axis_len(&x.m) * axis_len(&x.n)) * hlo_dtype_storage(result->dtype);
   for (i64 g = 0; g < nb && hs_ok(st); g++)
     st = multiply(&p, &x.m, &x.ka, ba[g], &x.n, &x.kb, bb[g],
@@ -374,10 +379,10 @@ hs_status hlo_eval_ragged_dot(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_
 }
 
 // ---- convolution --------------------------------------------------------------------------------
-// The input with its padding and dilation written out; *data is the literal's own data when there
-// is neither.
-static hs_status padded_input(const wide *in, const hlo_shape *s, const hlo_dim_labels *l,
-                              const hlo_window *w, i64 *dims, void **own) {
+// The input with its padding and dilation written out, which operands and result do not bound;
+// NULL when there is neither, or the result has no elements.
+static hs_status padded_input(ev *e, const wide *in, const hlo_shape *s, const hlo_dim_labels *l,
+                              const hlo_window *w, bool needed, i64 *dims, hlo_literal **out) {
   bool plain = true;
   i64 ss[HLO_MAX_RANK], ds[HLO_MAX_RANK], n[HLO_MAX_RANK], src = 0, dst = 0;
   memcpy(dims, s->dims, s->rank * sizeof *dims);
@@ -389,8 +394,7 @@ static hs_status padded_input(const wide *in, const hlo_shape *s, const hlo_dim_
     dims[l->lhs_spatial[k]] = HS_MAX(
         (size ? (size - 1) * HS_MAX(v->lhs_dilate, 1) + 1 : 0) + v->pad_low + v->pad_high, 0);
   }
-  *own = NULL;
-  if (plain) return HS_GOOD;
+  if (plain || !needed) return HS_GOOD;
   hlo_row_major_strides(s->rank, s->dims, ss);
   hlo_row_major_strides(s->rank, dims, ds);
   bool any = s->elements > 0;
@@ -405,21 +409,14 @@ static hs_status padded_input(const wide *in, const hlo_shape *s, const hlo_dim_
     dst += (v->pad_low + first * step) * ds[d];
     ds[d] *= step;
   }
-  size_t size = hlo_dtype_storage(in->type) * (in->complex ? 2 : 1), total;
-  i64 elements = 1, bytes = 0;
-  for (u32 d = 0; d < s->rank; d++)
-    if (!hs_mul_ok(elements, dims[d], &elements))
-      return hs_fail(HS_E_LIMIT, "a padded convolution input has no size in memory");
-  if (!hs_mul_ok(elements, (i64)size, &bytes))
-    return hs_fail(HS_E_LIMIT, "a padded convolution input has no size in memory");
-  total = (size_t)bytes;
-  *own = hs_try_alloc(total ? total : 1);
-  if (!*own) return hs_fail(HS_E_NO_MEMORY, "no memory for %zu bytes", total);
-  memset(*own, 0, total);
+  hlo_dtype t = in->complex ? s->dtype : in->type;
+  HS_TRY(ev_new(e, hlo_shape_array(e->ctx, t, s->rank, dims), out));
+  memset((*out)->data, 0, (*out)->bytes);
+  size_t size = hlo_dtype_storage(t);
   if (any)
-    ev_copy(size, s->rank, n, (char *)*own + dst * (i64)size, ds,
+    ev_copy(size, s->rank, n, (char *)(*out)->data + dst * (i64)size, ds,
             (const char *)in->data + src * (i64)size, ss);
-  return HS_GOOD;
+  return hs_poll();
 }
 
 // Whether the labels name every dimension once.
@@ -473,16 +470,17 @@ hs_status ev_convolve(ev *e, const hlo_instr *i, const ev_conv *c, hlo_literal *
   HS_TRY(ev_new(e, o, out));
   product p;
   hs_status st = product_init(ops[0], ops[1], o->dtype, b->elements, &p);
-  void *own = NULL, *tmp = NULL;
-  if (hs_ok(st)) st = padded_input(&p.a, a, l, w, dims, &own);
+  hlo_literal *padded = NULL;
+  void *tmp = NULL;
+  if (hs_ok(st)) st = padded_input(e, &p.a, a, l, w, o->elements > 0, dims, &padded);
   if (hs_ok(st) && !conv_fits(a, dims, b, o, l, w, groups, batches))
     st = ev_unsupported(i, "with a result of another size than the operands give");
   if (!hs_ok(st)) {
-    hs_free(own);
+    hlo_literal_unref(padded);
     product_free(&p);
     return finished(st, out);
   }
-  if (own) p.a.data = own;
+  if (padded) p.a.data = padded->data;
   hlo_row_major_strides(a->rank, dims, as);
   hlo_row_major_strides(b->rank, b->dims, bs);
   hlo_row_major_strides(o->rank, o->dims, os);
@@ -527,7 +525,7 @@ hs_status ev_convolve(ev *e, const hlo_instr *i, const ev_conv *c, hlo_literal *
     ev_copy(width, r + 1, size, (char *)(*out)->data + g * nf * fstride * (i64)width, ds, tmp, ss);
   }
   hs_free(tmp);
-  hs_free(own);
+  hlo_literal_unref(padded);
   product_free(&p);
   return finished(st, out);
 }
