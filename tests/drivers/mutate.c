@@ -487,8 +487,10 @@ int main(int argc, char **argv) {
   if (r.sources.n == 0) return fprintf(stderr, "mutate: no modules\n"), 2;
   hs_vec_push(&r.todo, ((range){first, first + n, false}));
   u64 begun = hs_now_ns();
-#ifndef HS_ASAN
   // enough for what may be loaded, so that running out is a finding and not the machine's end
+#ifdef HS_ASAN
+  hs_memory_limit((size_t)4 << 30);  // ASan itself takes more address space than there is
+#else
   setrlimit(RLIMIT_AS, &(struct rlimit){(rlim_t)4 << 30, (rlim_t)4 << 30});
 #endif
   run_all(&r, HS_MIN(a.jobs, (u32)MAX_JOBS), seconds ? strtod(seconds, NULL) : 0);

@@ -299,11 +299,10 @@ static hlo_instr *unbounded(hlo_instr *i, hlo_opcode op) {
   hlo_instr *x = wide(hlo_operand(i, 0)), *init = wide(hlo_operand(i, 1)), *now;
   hlo_shape const *s = pass_shape_as(i, HLO_F64);
   if (op == HLO_MULTIPLY) {
-    hlo_instr *size = hlo_build_binary(
-        HLO_ADD, reduced_wide(i, HLO_ADD, log_of(x), 0), hlo_add_broadcast(log_of(init), s, 0, NULL));
-    hlo_instr *sign =
-        hlo_build_binary(HLO_MULTIPLY, reduced_wide(i, HLO_MULTIPLY, sign_of(x), 1),
-                         hlo_add_broadcast(sign_of(init), s, 0, NULL));
+    hlo_instr *size = hlo_build_binary(HLO_ADD, reduced_wide(i, HLO_ADD, log_of(x), 0),
+                                       hlo_add_broadcast(log_of(init), s, 0, NULL));
+    hlo_instr *sign = hlo_build_binary(HLO_MULTIPLY, reduced_wide(i, HLO_MULTIPLY, sign_of(x), 1),
+                                       hlo_add_broadcast(sign_of(init), s, 0, NULL));
     now = hlo_build_binary(HLO_MULTIPLY, sign, hlo_build_unary(HLO_EXP, size));
   } else {
     hlo_instr *part = hlo_build_full(i->parent, x->shape, 0x1p-64);

@@ -27,13 +27,7 @@ bool factors_indefinite(const hlo_module *, u32 nargs, hlo_literal *const *args)
 // or round each step to their narrow type; or as the one does that keeps furthest from infinity and
 // from nothing on its way.
 // NULL: it has none.
-typedef enum {
-  GROUPS_APART,
-  GROUPS_TURNED,
-  GROUPS_STEPWISE,
-  GROUPS_UNBOUNDED,
-  GROUPINGS
-} grouping;
+typedef enum { GROUPS_APART, GROUPS_TURNED, GROUPS_STEPWISE, GROUPS_UNBOUNDED, GROUPINGS } grouping;
 hlo_module *reordered(const hlo_module *, grouping);
 
 #endif
