@@ -170,9 +170,11 @@ static bool matrix_type(hlo_dtype t) {
 
 static i64 batch_of(const hlo_shape *s) {
   i64 b = 1;
-  for (u32 k = 0; k + 2 < s->rank; k++) b *= s->dims[k];
+  for (u32 k = 0; k + 2 < s->rank; k++) b = hs_mul_sat_i64(b, s->dims[k]);
   return b;
 }
+// The matrices to go over: of those of nothing there may be more than anyone can count.
+static i64 matrices_of(const hlo_shape *s) { return s->elements ? batch_of(s) : 0; }
 
 bool cpu_by_columns(const hlo_shape *s) {
   i64 strides[HLO_MAX_RANK];
@@ -212,7 +214,7 @@ bool cpu_cholesky_supports(const hlo_instr *i) {
 static void describe_cholesky(const hlo_instr *i, linalg *p) {
   *p = (linalg){.kind = CPU_LINALG_CHOLESKY,
                 .type = i->shape->dtype,
-                .batch = batch_of(i->shape),
+                .batch = matrices_of(i->shape),
                 .n = i->shape->dims[i->shape->rank - 1],
                 .lower = hlo_attr_int(i, HLO_ATTR_LOWER, 0) != 0};
   take_order(p, hlo_operand(i, 0)->shape, i->shape);
@@ -237,7 +239,7 @@ static void describe_triangular(const hlo_instr *i, linalg *p) {
   i64 tr = hlo_attr_int(i, HLO_ATTR_TRANSPOSE_A, HLO_TRANSPOSE_NO_TRANSPOSE);
   *p = (linalg){.kind = CPU_LINALG_TRIANGULAR,
                 .type = s->dtype,
-                .batch = batch_of(s),
+                .batch = matrices_of(s),
                 .n = hlo_operand(i, 0)->shape->dims[s->rank - 1],
                 .m = s->dims[s->rank - 2],
                 .k = s->dims[s->rank - 1],
@@ -365,7 +367,7 @@ static void describe_custom(const hlo_instr *i, custom w, linalg *p) {
   const hlo_shape *s = w == CUSTOM_POTRF ? i->shape->elems[0] : i->shape;
   *p = (linalg){.kind = w == CUSTOM_POTRF ? CPU_LINALG_CHOLESKY : CPU_LINALG_TRIANGULAR,
                 .type = s->dtype,
-                .batch = batch_of(s),
+                .batch = w == CUSTOM_POTRF ? batch_of(s) : matrices_of(s),
                 .n = hlo_operand(i, 0)->shape->dims[s->rank - 1],
                 .m = s->dims[s->rank - 2],
                 .k = s->dims[s->rank - 1],
