@@ -77,11 +77,12 @@ static void next_of(const pairing *g, bool *take_i, bool *take_j) {
 }
 
 // Whether the group goes on: its products differ, a side that has dimensions left gave none, or
-// what is left of the operand, and the result has nothing for, is of size 1.
+// what is left of the operand, and the result has nothing for, is of size 1. One of nothing takes
+// all that is left of one side alone.
 static bool is_open(const pairing *g, u32 first_i, u32 first_j) {
   bool more_i = g->i < g->from->rank, more_j = g->j < g->to->rank;
   return g->pi != g->pj || (more_i && g->i == first_i) || (more_j && g->j == first_j) ||
-         (more_i && !more_j && g->from->dims[g->i] == 1);
+         (more_i && !more_j && g->from->dims[g->i] == 1) || (!g->pi && more_i != more_j);
 }
 
 // Is dimension d the first of from .. to that has more than one element?

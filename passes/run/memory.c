@@ -8,9 +8,9 @@ u32 pass_size_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group 
   while (f < from->rank || t < to->rank) {
     starts[n++] = (pass_dim_group){f, t};
     i64 pf = f < from->rank ? from->dims[f++] : 1, pt = t < to->rank ? to->dims[t++] : 1;
-    while (pf != pt) {
-      bool more_f = pf && (!pt || pf < pt);  // a side that has its 0 waits for the other's
-      if (more_f && f < from->rank) pf = hs_mul_sat_i64(pf, from->dims[f++]);
+    while (pf != pt || (!pf && (f < from->rank) != (t < to->rank))) {
+      bool less = pf && (!pt || pf < pt);  // a side that has its 0 waits for the other's
+      if (f < from->rank && (less || t == to->rank)) pf = hs_mul_sat_i64(pf, from->dims[f++]);
       else if (t < to->rank) pt = hs_mul_sat_i64(pt, to->dims[t++]);
       else return 0;
     }

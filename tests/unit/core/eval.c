@@ -331,6 +331,14 @@ static const struct one {
          "set-dimension-size(a,n), dimensions={0} z = f32[] constant(0) ROOT r = f32[] "
          "reduce(d,z), dimensions={0}, to_apply=add }",
      "f32[]", "3", 0},
+    {"sizes in a reshape of nothing, of which a group with a 0 is whole",
+     "ENTRY e { z = s8[] constant(0) x = s8[4,6,0] broadcast(z), dimensions={} n = s32[] "
+     "constant(3) d = s8[<=4,6,0] set-dimension-size(x,n), dimensions={0} a = s8[<=4,2,3,0,7] "
+     "reshape(d) b = s8[<=12,2,0] reshape(d) c = s8[<=5,0] reshape(d) k = s32[] "
+     "get-dimension-size(a), dimensions={0} l = s32[] get-dimension-size(b), dimensions={0} o = "
+     "s32[] get-dimension-size(c), dimensions={0} kk = s32[1] reshape(k) ll = s32[1] reshape(l) "
+     "oo = s32[1] reshape(o) ROOT r = s32[3] concatenate(kk,ll,oo), dimensions={0} }",
+     "s32[3]", "{3,9,5}", 0},
     {"denormals flush",
      "ENTRY e { a = f32[2] constant({1e-39,2}) b = f32[2] constant({1,1e-39}) ROOT r = f32[2] "
      "multiply(a,b) }",
