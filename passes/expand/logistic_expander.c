@@ -12,9 +12,11 @@ static hs_status run(pass_ctx *c) {
       pass_note_done(c, i, NULL, "expanded to 1 / (1 + exp(-x))");
       const hlo_shape *wide = i->shape;
       if (hlo_dtype_bits(wide->dtype) < 16) wide = hlo_shape_with_dtype(c->m->ctx, wide, HLO_F32);
-      hlo_instr *x = pass_as_stated(hlo_operand(i, 0), wide),
-                *one = hlo_build_full(comp, wide, 1.0),
-                *e = hlo_build_unary(HLO_EXP, hlo_build_unary(HLO_NEGATE, x)),
+      // in the stated type from the first step on: the operand's may hide a size, which it would end
+      hlo_instr *x = hlo_operand(i, 0);
+      if (x->shape->dtype != wide->dtype) x = hlo_add(comp, HLO_CONVERT, wide, 1, &x, NULL);
+      x = hlo_add(comp, HLO_NEGATE, wide, 1, &x, NULL);
+      hlo_instr *one = hlo_build_full(comp, wide, 1.0), *e = hlo_build_unary(HLO_EXP, x),
                 *y = hlo_build_binary(HLO_DIVIDE, one, hlo_build_binary(HLO_ADD, one, e));
       hlo_replace(i, pass_as_stated(y, i->shape));
     }
