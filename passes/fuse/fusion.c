@@ -106,8 +106,7 @@ static bool moves_nothing(const hlo_instr *t) {
 fusion_role pass_fusion_role(const hlo_instr *i) {
   if (hlo_is_controlled(i) || hlo_shape_is_dynamic(i->shape)) return FUSION_OPAQUE;
   for (u32 k = 0; k < i->noperands; k++)
-    if (!hlo_shape_is_array(hlo_operand(i, k)->shape) ||
-        hlo_shape_is_dynamic(hlo_operand(i, k)->shape))
+    if (!hlo_shape_is_array(hlo_operand(i, k)->shape) || pass_is_cut(hlo_operand(i, k)))
       return FUSION_OPAQUE;
   if (i->opcode == HLO_REDUCE) return FUSION_REDUCE;
   if (!hlo_shape_is_array(i->shape)) return FUSION_OPAQUE;

@@ -2,8 +2,8 @@
 // xla/service/cpu/fusion_wrapper.cc): wraps every instruction that is a kernel in a fusion of
 // one instruction, so that the code generator handles fusions only.
 //
-// Not wrapped: library calls, control flow, concatenations (copies of contiguous ranges) and
-// instructions without cost.
+// Not wrapped: library calls, control flow, concatenations (copies of contiguous ranges),
+// instructions without cost, and what reads a size that a type hides, which a parameter ends.
 #include "passes/run/rewrite.h"
 
 static bool tiles(hlo_dtype t) {
@@ -49,6 +49,12 @@ static bool wraps(const hlo_instr *i, bool newer, bool tiled) {
     if (!hlo_op_has(i->opcode, HLO_F_ELEMENTWISE)) return false;
   }
   return newer && !hlo_shape_is_dynamic(i->shape);
+}
+
+static bool reads_hidden_size(const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands; k++)
+    if (pass_hides_size(hlo_operand(i, k))) return true;
+  return false;
 }
 
 static void wrap(pass_ctx *c, hlo_instr *i) {
@@ -101,7 +107,7 @@ static hs_status run(pass_ctx *c) {
         pass_called_all(i, c->scratch, &v, &nv);
         for (u32 j = 0; j < nv; j++) launched[v[j]->id] = true;
       }
-      if (!wraps(i, newer, tiled)) continue;
+      if (!wraps(i, newer, tiled) || reads_hidden_size(i)) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       wrap(c, i);
     }
