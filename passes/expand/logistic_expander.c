@@ -12,7 +12,7 @@ static hs_status run(pass_ctx *c) {
       pass_note_done(c, i, NULL, "expanded to 1 / (1 + exp(-x))");
       const hlo_shape *wide = i->shape;
       if (hlo_dtype_bits(wide->dtype) < 16) wide = hlo_shape_with_dtype(c->m->ctx, wide, HLO_F32);
-      // in the stated type from the first step on: the operand's may hide a size, which it would end
+      // in the stated type from the first step on: the operand's may hide a size
       hlo_instr *x = hlo_operand(i, 0);
       if (x->shape->dtype != wide->dtype) x = hlo_add(comp, HLO_CONVERT, wide, 1, &x, NULL);
       x = hlo_add(comp, HLO_NEGATE, wide, 1, &x, NULL);
