@@ -297,7 +297,7 @@ static hlo_instr *log_of(hlo_instr *x) {
 // the sum of its logarithms, a sum that of its 2^-64th parts.
 static hlo_instr *unbounded(hlo_instr *i, hlo_opcode op) {
   hlo_instr *x = wide(hlo_operand(i, 0)), *init = wide(hlo_operand(i, 1)), *now;
-  hlo_shape const *s = pass_shape_as(i, HLO_F64);
+  const hlo_shape *s = pass_shape_as(i, HLO_F64);
   if (op == HLO_MULTIPLY) {
     hlo_instr *size = hlo_build_binary(HLO_ADD, reduced_wide(i, HLO_ADD, log_of(x), 0),
                                        hlo_add_broadcast(log_of(init), s, 0, NULL));
