@@ -213,6 +213,81 @@ bool mlir_read_region(mlir_reader *R, mlir_region *r) {
 
 // ---- operations ---------------------------------------------------------------------------------
 // "name"(%a) <{..}> ({..}, {..}) {..} : (T) -> T behind the name.
+// ---- functions and modules in generic form ------------------------------------------------------
+static bool is_module(const mlir_op *op) { return op->row->form == MLIR_MODULE; }
+
+// True for the module around all others; its name is known before its functions are.
+static bool begin_module(mlir_reader *R, const mlir_op *op) {
+  if (R->module_name.n || R->funcs.n) return false;
+  R->module_name = HS_STR("module");
+  return mlir_get_string(R, &op->attrs, "sym_name", &R->module_name);
+}
+// Attributes that are no properties stand behind the functions.
+static void end_module(mlir_reader *R, const mlir_op *op) {
+  R->module_attrs = op->attrs;
+  (void)mlir_get_string(R, &op->attrs, "sym_name", &R->module_name);
+}
+
+// The results' types of the type "(T, T) -> (T)".
+static bool result_types(mlir_reader *R, mlir_span type, mlir_func *f) {
+  mlir_types in = {0}, out = {0};
+  mlir_place was = mlir_enter(R, mlir_unalias(R, type));
+  bool ok = mlir_type_list(R, &in);
+  if (ok && !hlo_accept_text(RX, "->"))
+    ok = hlo_lex_error(RX, HS_E_SYNTAX, NULL, "expects '->' in the function's type");
+  ok = ok && mlir_type_list(R, &out);
+  mlir_leave(R, was);
+  f->nresults = (u32)out.n;
+  f->results = HS_NEW_ARRAY(&R->arena, mlir_attrs, out.n);
+  f->result_shapes = HS_NEW_ARRAY(&R->arena, const hlo_shape *, out.n);
+  for (u32 k = 0; k < f->nresults; k++) f->result_shapes[k] = out.v[k].shape;
+  hs_vec_free(&in);
+  hs_vec_free(&out);
+  return ok;
+}
+
+// Dictionaries "[{..}, {..}]", one for each argument or result; absent, or fewer: none of the rest.
+static bool take_dicts(mlir_reader *R, const mlir_op *op, const char *name, u32 n,
+                       mlir_attrs **to) {
+  mlir_span s, *v;
+  u32 count;
+  if (!mlir_get(R, &op->attrs, name, &s)) return true;
+  if (!mlir_array_of(R, s, &count, &v)) return false;
+  for (u32 k = 0; k < count && k < n; k++)
+    if (!mlir_dict_of(R, mlir_unalias(R, v[k]), to[k])) return false;
+  return true;
+}
+
+bool mlir_add_func(mlir_reader *R, mlir_func *f, const char *at) {
+  hs_vec_push(&R->funcs, f);
+  return mlir_names_add(&R->func_names, f->name, f, 1) ||
+         hlo_lex_error(RX, HS_E_REDEFINED, at, "function '@%.*s' is defined twice",
+                       (int)HS_MIN(f->name.n, 80u), f->name.p);
+}
+
+// A function by its attributes. at: its type, for errors.
+static bool take_func(mlir_reader *R, mlir_op *op, const char *at) {
+  mlir_func *f = HS_NEW(&R->arena, mlir_func);
+  mlir_span type;
+  hs_str visibility = {0};
+  f->op = op;
+  if (op->nregions != 1 || !mlir_get_string(R, &op->attrs, "sym_name", &f->name) || !f->name.n ||
+      !mlir_get(R, &op->attrs, "function_type", &type))
+    return RX->failed
+               ? false
+               : hlo_lex_error(RX, HS_E_SYNTAX, at, "a function without a name, a type or a body");
+  if (!mlir_get_string(R, &op->attrs, "sym_visibility", &visibility) && RX->failed) return false;
+  f->is_private = visibility.n && !hs_str_eq(visibility, HS_STR("public"));
+  if (!result_types(R, type, f)) return false;
+  mlir_region *r = op->regions[0];
+  mlir_attrs **to = HS_NEW_ARRAY(&R->arena, mlir_attrs *, HS_MAX(f->nresults, r->nargs) + 1);
+  for (u32 k = 0; k < f->nresults; k++) to[k] = &f->results[k];
+  if (!take_dicts(R, op, "res_attrs", f->nresults, to)) return false;
+  for (u32 k = 0; k < r->nargs; k++) to[k] = &r->args[k].attrs;
+  return take_dicts(R, op, "arg_attrs", r->nargs, to) && mlir_add_func(R, f, at);
+}
+
+// ---- operations in generic form -----------------------------------------------------------------
 static bool read_generic(mlir_reader *R, mlir_op *op) {
   size_t from = R->operands.n, attrs = R->attrs.n;
   if (!hlo_expect(RX, '(', "before the operands")) return false;
@@ -232,10 +307,13 @@ static bool read_generic(mlir_reader *R, mlir_op *op) {
     if (!mlir_read_dict(R) || !hlo_expect(RX, '>', "after the properties")) return false;
   }
   mlir_set_attrs(R, &op->attrs, attrs);
+  bool top = is_module(op) && begin_module(R, op);
   if (hlo_accept(RX, '(')) {
     do {
       size_t scope = R->values.v.n;
-      if (!mlir_read_region(R, mlir_new_region(R, op))) return false;
+      mlir_region *r = mlir_new_region(R, op);
+      if (op->row->form == MLIR_FUNC) r->parent = NULL, r->depth = 0;  // sees nothing around it
+      if (!mlir_read_region(R, r)) return false;
       mlir_names_cut(&R->values, scope);
     } while (hlo_accept(RX, ','));
     if (!hlo_expect(RX, ')', "after the regions")) return false;
@@ -260,7 +338,8 @@ static bool read_generic(mlir_reader *R, mlir_op *op) {
   if (ok) mlir_set_results(R, op, (u32)out.n, out.v);
   hs_vec_free(&in);
   hs_vec_free(&out);
-  return ok;
+  if (ok && top) end_module(R, op);
+  return ok && (op->row->form != MLIR_FUNC || take_func(R, op, at));
 }
 
 typedef struct result {

@@ -454,11 +454,7 @@ static bool read_func(mlir_reader *R, mlir_op *op) {
   if (ok && hlo_peek(RX) == '{') ok = mlir_read_region(R, r);
   mlir_names_free(&R->values);
   R->values = outer;
-  if (!ok) return false;
-  hs_vec_push(&R->funcs, f);
-  return mlir_names_add(&R->func_names, f->name, f, 1) ||
-         hlo_lex_error(RX, HS_E_REDEFINED, at, "function '@%.*s' is defined twice",
-                       (int)HS_MIN(f->name.n, 80u), f->name.p);
+  return ok && mlir_add_func(R, f, at);
 }
 
 static bool read_module(mlir_reader *R, mlir_op *op) {

@@ -14,7 +14,9 @@ static hlo_instr *marker(mlir_reader *R, hs_str target, u32 n, hlo_instr *const 
   return mlir_emit(R, HLO_CUSTOM_CALL, to, n, in, 3, a);
 }
 
+// In generic form the value is whole already.
 static hs_str text_of(mlir_reader *R, const char *before, mlir_span s, const char *after) {
+  if (s.n > strlen(before) && memcmp(s.p, before, strlen(before)) == 0) before = after = "";
   char *p = hs_format("%s%.*s%s", before, (int)s.n, s.p, after);
   hs_str text = {hs_arena_strndup(&R->arena, p, strlen(p)), strlen(p)};
   hs_free(p);

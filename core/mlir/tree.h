@@ -295,6 +295,8 @@ mlir_op *mlir_new_op(mlir_reader *, hs_str name, const char *at);
 void mlir_append(mlir_region *, mlir_op *);
 bool mlir_read_loc(mlir_reader *, mlir_span *out);
 bool mlir_arguments(mlir_reader *, mlir_region *, bool attributes);
+// A function that was read; false: another one has its name.
+bool mlir_add_func(mlir_reader *, mlir_func *, const char *at);
 // bytecode.c: from the cursor, which is at the file's first byte
 bool mlir_read_bytecode(mlir_reader *);
 // parse_pretty.c: behind the operation's name

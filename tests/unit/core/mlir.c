@@ -140,6 +140,59 @@ static void test_errors(void **state) {
           HS_E_SYNTAX, 3);
 }
 
+// Modules and functions in generic form, as properties and as attributes behind the regions; the
+// text around is the reader's own, and so what is read is compared as it prints.
+static void test_generic(void **state) {
+  (void)state;
+  static const char *const forms[] = {
+      "module @jit_f attributes {mhlo.num_partitions = 2 : i32} {\n"
+      " func.func public @main(%a: tensor<4xf32> {mhlo.sharding = \"{replicated}\"}) -> "
+      "(tensor<4xf32> {jax.result_info = \"r\"}) {\n"
+      "  %0 = func.call @g(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
+      "  return %0 : tensor<4xf32> }\n"
+      " func.func private @g(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+      "  %0 = stablehlo.negate %a : tensor<4xf32>\n  return %0 : tensor<4xf32> } }\n",
+      "\"builtin.module\"() <{sym_name = \"jit_f\"}> ({\n"
+      " \"func.func\"() <{arg_attrs = [{mhlo.sharding = \"{replicated}\"}], function_type = "
+      "(tensor<4xf32>) -> tensor<4xf32>, res_attrs = [{jax.result_info = \"r\"}], sym_name = "
+      "\"main\", sym_visibility = \"public\"}> ({\n ^bb0(%a: tensor<4xf32>):\n"
+      "  %0 = \"func.call\"(%a) <{callee = @g}> : (tensor<4xf32>) -> tensor<4xf32>\n"
+      "  \"func.return\"(%0) : (tensor<4xf32>) -> ()\n }) : () -> ()\n"
+      " \"func.func\"() <{function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = \"g\", "
+      "sym_visibility = \"private\"}> ({\n ^bb0(%a: tensor<4xf32>):\n"
+      "  %0 = \"stablehlo.negate\"(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
+      "  \"func.return\"(%0) : (tensor<4xf32>) -> ()\n }) : () -> ()\n"
+      "}) {mhlo.num_partitions = 2 : i32} : () -> ()\n",
+      "\"builtin.module\"() ({\n \"func.func\"() ({\n ^bb0(%a: tensor<4xf32>):\n"
+      "  %0 = \"func.call\"(%a) {callee = @g} : (tensor<4xf32>) -> tensor<4xf32>\n"
+      "  \"func.return\"(%0) : (tensor<4xf32>) -> ()\n }) {arg_attrs = [{mhlo.sharding = "
+      "\"{replicated}\"}], function_type = (tensor<4xf32>) -> tensor<4xf32>, sym_name = \"main\"} : "
+      "() -> ()\n \"func.func\"() ({\n ^bb0(%a: tensor<4xf32>):\n"
+      "  %0 = \"stablehlo.negate\"(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
+      "  \"func.return\"(%0) : (tensor<4xf32>) -> ()\n }) {function_type = (tensor<4xf32>) -> "
+      "tensor<4xf32>, sym_name = \"g\", sym_visibility = \"private\"} : () -> ()\n"
+      "}) {mhlo.num_partitions = 2 : i32, sym_name = \"jit_f\"} : () -> ()\n"};
+  hs_buf printed[HS_COUNT(forms)] = {{0}};
+  for (size_t k = 0; k < HS_COUNT(forms); k++) {
+    hlo_ctx *ctx = hlo_ctx_new();
+    hlo_module *m = NULL;
+    hs_status s = hlo_mlir_read(ctx, forms[k], strlen(forms[k]), NULL, &m);
+    assert_true(hs_ok(s));
+    hlo_print_options o = hlo_print_default();
+    o.print_metadata = false;
+    hlo_print_module(&printed[k], m, &o);
+    assert_string_equal(hs_buf_cstr(&printed[k]), hs_buf_cstr(&printed[0]));
+    hlo_module_free(m);
+    hlo_ctx_free(ctx);
+  }
+  assert_non_null(strstr(hs_buf_cstr(&printed[0]), "num_partitions=2"));
+  assert_non_null(strstr(hs_buf_cstr(&printed[0]), "sharding={replicated}"));
+  for (size_t k = 0; k < HS_COUNT(forms); k++) hs_buf_free(&printed[k]);
+  refused("\"func.func\"() ({\n}) {sym_name = \"f\"} : () -> ()\n", HS_E_SYNTAX, 2);
+  refused("\"func.func\"() ({\n}) {sym_name = \"f\", function_type = tensor<f32>} : () -> ()\n",
+          HS_E_SYNTAX, 2);
+}
+
 // A custom call's layouts are part of its meaning.
 static void test_custom_call(void **state) {
   (void)state;
@@ -623,17 +676,17 @@ static void test_chlo(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_broadcasts),    cmocka_unit_test(test_resources),
-      cmocka_unit_test(test_while),         cmocka_unit_test(test_unused),
-      cmocka_unit_test(test_errors),        cmocka_unit_test(test_empty_arguments),
-      cmocka_unit_test(test_custom_call),   cmocka_unit_test(test_approx_top_k),
-      cmocka_unit_test(test_foreign),       cmocka_unit_test(test_exported),
-      cmocka_unit_test(test_print_infeed),  cmocka_unit_test(test_print),
-      cmocka_unit_test(test_dot_algorithm), cmocka_unit_test(test_folding),
-      cmocka_unit_test(test_shardy),        cmocka_unit_test(test_dynamic),
-      cmocka_unit_test(test_composite),     cmocka_unit_test(test_artifact),
-      cmocka_unit_test(test_check),         cmocka_unit_test(test_queues),
-      cmocka_unit_test(test_chlo),
+      cmocka_unit_test(test_broadcasts),      cmocka_unit_test(test_resources),
+      cmocka_unit_test(test_while),           cmocka_unit_test(test_unused),
+      cmocka_unit_test(test_errors),          cmocka_unit_test(test_generic),
+      cmocka_unit_test(test_empty_arguments), cmocka_unit_test(test_custom_call),
+      cmocka_unit_test(test_approx_top_k),    cmocka_unit_test(test_foreign),
+      cmocka_unit_test(test_exported),        cmocka_unit_test(test_print_infeed),
+      cmocka_unit_test(test_print),           cmocka_unit_test(test_dot_algorithm),
+      cmocka_unit_test(test_folding),         cmocka_unit_test(test_shardy),
+      cmocka_unit_test(test_dynamic),         cmocka_unit_test(test_composite),
+      cmocka_unit_test(test_artifact),        cmocka_unit_test(test_check),
+      cmocka_unit_test(test_queues),          cmocka_unit_test(test_chlo),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
