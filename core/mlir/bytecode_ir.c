@@ -88,7 +88,7 @@ static bool unknown_op(mlir_bc *B, const raw_op *op) {
   hs_str dialect = B->dialects[op->name->dialect];
   bc_bad(B, op->at, "operation '%.*s.%.*s' is not known", (int)HS_MIN(dialect.n, 40u), dialect.p,
          (int)HS_MIN(op->name->name.n, 80u), op->name->name.p);
-  if (dialect_is(B, op->name, "stablehlo") || dialect_is(B, op->name, "chlo"))
+  if (!dialect_is(B, op->name, "vhlo"))
     hlo_lex_note(&B->R->lex,
                  "what is read is the portable form (VHLO): serialize_portable_artifact, "
                  "stablehlo-translate --serialize, jax.export");
