@@ -43,9 +43,11 @@ void lower_physical(const hlo_shape *s, i64 *dims, u32 *order) {
 }
 
 // ---- values of other widths ---------------------------------------------------------------------
-// Whether an element can be cut into others, or joined from them.
+// Whether an element can be cut into others, or joined from them: not one of six bits, as which no
+// integer is.
 static bool cuts_and_joins(hlo_dtype t) {
-  return lower_dtype_ok(t) && !hlo_dtype_is_complex(t) && t != HLO_PRED;
+  int bits = hlo_dtype_bits(t);
+  return lower_dtype_ok(t) && !hlo_dtype_is_complex(t) && t != HLO_PRED && (bits & (bits - 1)) == 0;
 }
 
 // The k-th part, of the type `to`, of a wider value.
