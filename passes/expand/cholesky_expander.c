@@ -157,10 +157,7 @@ static hlo_computation *body(hlo_module *m, const hlo_shape *state) {
   hlo_set_attr_ints(pivot, HLO_ATTR_DYNAMIC_SLICE_SIZES, n, sizes);
   pivot = root(pivot, &bad);
   hlo_instr *seen = hlo_build_binary(HLO_OR, v[3], bad);
-  pivot = spread(pivot, s);
-  hlo_instr *column = hlo_build_binary(HLO_DIVIDE, rest, pivot);
-  if (hlo_dtype_is_complex(s->dtype))  // whose diagonal is real, whatever the matrix has there
-    column = hlo_build_select(hlo_build_compare(col, here, HLO_DIRECTION_EQ), pivot, column);
+  hlo_instr *column = hlo_build_binary(HLO_DIVIDE, rest, spread(pivot, s));
   l = hlo_build_binary(HLO_ADD, hlo_build_select(mask, column, zeros), l);
   hlo_set_root(c, hlo_add_tuple(c, 4, (hlo_instr *const[]){next, v[1], l, seen}));
   return c;

@@ -234,16 +234,30 @@ static bool definite(const hlo_literal *l, i64 base, i64 n, bool lower) {
     }
   return hs_free(f), yes;
 }
+// A complex matrix whose diagonal is not real is not Hermitian: LAPACK reads the real part, XLA's
+// expansion divides the whole number.
+static bool has_real_diagonal(const hlo_literal *l, i64 base, i64 n) {
+  hlo_dtype real = hlo_dtype_real_part(l->shape->dtype);
+  size_t size = (size_t)hlo_dtype_storage(real);
+  for (i64 k = 0; k < n; k++)
+    if (hlo_elem_to_f64(real, (const u8 *)l->data + (size_t)(2 * (base + k * n + k) + 1) * size) !=
+        0)
+      return false;
+  return true;
+}
 static hs_status look_for_indefinite(void *arg, const hlo_observation *o) {
   bool *yes = arg;
   const hlo_shape *s = o->value->shape;
-  if (!hlo_shape_is_array(s) || !hlo_dtype_is_float(s->dtype) || hlo_dtype_bits(s->dtype) >= 32)
+  bool complex = hlo_shape_is_array(s) && hlo_dtype_is_complex(s->dtype);
+  if (!hlo_shape_is_array(s) ||
+      (!complex && (!hlo_dtype_is_float(s->dtype) || hlo_dtype_bits(s->dtype) >= 32)))
     return HS_GOOD;
   hlo_for_each_use(u, o->instr) {
     if (u->user->opcode != HLO_CHOLESKY || !s->elements) continue;
     i64 n = s->dims[s->rank - 1];
     bool lower = hlo_attr_int(u->user, HLO_ATTR_LOWER, 0) != 0;
-    for (i64 k = 0; k < s->elements && !*yes; k += n * n) *yes = !definite(o->value, k, n, lower);
+    for (i64 k = 0; k < s->elements && !*yes; k += n * n)
+      *yes = complex ? !has_real_diagonal(o->value, k, n) : !definite(o->value, k, n, lower);
   }
   return HS_GOOD;
 }
