@@ -1,7 +1,8 @@
 // simplify_fp_conversions.c — simplify-fp-conversions
 // (xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc): replaces a chain of floating-point
 // converts by one. That drops intermediate rounding, as is wanted for the round trips that
-// float-normalization inserts, but changes results, so it is in no pipeline by default.
+// float-normalization inserts, but changes results: only the pipeline `gpu` has it, as XLA's for
+// GPUs, where excess precision is allowed.
 #include "passes/run/cache.h"
 
 static bool float_convert(const hlo_instr *i) {
