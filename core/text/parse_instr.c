@@ -306,13 +306,30 @@ static bool read_attrs(hlo_parser *P, hlo_rhs *r, bool with_attrs) {
   return true;
 }
 
+// What opcodes of 2018 and before, which XLA no longer reads either, are today.
+static const char *todays_form(const char *word) {
+  static const struct {
+    const char *old, *now;
+  } all[] = {{"equal-to", "compare(..), direction=EQ"},
+             {"not-equal-to", "compare(..), direction=NE"},
+             {"less-than", "compare(..), direction=LT"},
+             {"less-than-or-equal-to", "compare(..), direction=LE"},
+             {"greater-than", "compare(..), direction=GT"},
+             {"greater-than-or-equal-to", "compare(..), direction=GE"},
+             {"cross-replica-sum", "all-reduce(..), replica_groups={}, to_apply=SUM"}};
+  for (size_t k = 0; k < HS_COUNT(all); k++)
+    if (strcmp(word, all[k].old) == 0) return all[k].now;
+  return NULL;
+}
+
 static bool unknown_opcode(hlo_parser *P, hs_str text) {
   const char *all[HLO_OPCODE_COUNT];
   for (int k = 1; k < HLO_OPCODE_COUNT; k++) all[k - 1] = hlo_op_text((hlo_opcode)k);
   char *word = hs_format("%.*s", (int)HS_MIN(text.n, 200u), text.p);
   hlo_lex_error(LX, HS_E_OPCODE, text.p, "Unknown opcode: %s", word);
-  const char *near = hs_nearest(word, all, HLO_OPCODE_COUNT - 1);
-  if (near) hlo_lex_note(LX, "did you mean %s?", near);
+  const char *now = todays_form(word), *near = hs_nearest(word, all, HLO_OPCODE_COUNT - 1);
+  if (now) hlo_lex_note(LX, "today that is %s", now);
+  else if (near) hlo_lex_note(LX, "did you mean %s?", near);
   hs_free(word);
   return false;
 }
