@@ -28,19 +28,7 @@ const char *viz_format_of(const char *path) {
   return NULL;
 }
 
-bool viz_have_graphviz(void) {
-  const char *path = getenv("PATH");
-  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
-    size_t n = strcspn(p, ":");
-    char *file = hs_format("%.*s/dot", (int)n, n ? p : ".");
-    struct stat st;
-    bool ok = stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0;
-    hs_free(file);
-    if (ok) return true;
-    p += n + (p[n] == ':');
-  }
-  return false;
-}
+bool viz_have_graphviz(void) { return hs_has_program("dot"); }
 
 // ---- the child ----------------------------------------------------------------------------------
 static void child(int in, int out, int err, int report, const char *format, pid_t parent) {

@@ -25,15 +25,9 @@ enum { DEADLINE_S = 120 };
 // ---- running a program --------------------------------------------------------------------------
 
 static char *find_tool(const char *name) {
-  const char *path = getenv("PATH");
-  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
-    size_t n = strcspn(p, ":");
-    char *file = hs_format("%.*s/%s", (int)n, n ? p : ".", name);
-    if (access(file, X_OK) == 0) return file;
-    hs_free(file);
-    p += n + (p[n] == ':');
-  }
-  char *file = hs_format("/usr/local/cuda/bin/%s", name);
+  char *file = hs_find_program(name);
+  if (file) return file;
+  file = hs_format("/usr/local/cuda/bin/%s", name);
   if (access(file, X_OK) == 0) return file;
   hs_free(file);
   return NULL;

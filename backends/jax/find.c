@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
+
 // The version of jaxlib in a folder of packages, which must have jax too; NULL. `packages` may be a
 // pattern; *malloc'ed.
 static char *version_in(const char *packages) {
@@ -138,23 +140,12 @@ void jax_pythons_free(jax_pythons *v) {
   hs_vec_free(v);
 }
 
-// A name without a slash is looked for on PATH, as a shell does.
-static char *on_path(const char *name) {
-  for (const char *p = getenv("PATH"); p && *p;) {
-    size_t n = strcspn(p, ":");
-    char *path = hs_format("%.*s/%s", (int)n, p, name);
-    if (n && access(path, X_OK) == 0) return path;
-    hs_free(path);
-    p += n + (p[n] == ':');
-  }
-  return hs_strdup(name);
-}
-
 hs_status jax_find(const char *given, char **out) {
   *out = NULL;
   if (given && *given) {
     struct stat st;
-    char *path = strchr(given, '/') ? hs_strdup(given) : on_path(given);
+    char *path = strchr(given, '/') ? NULL : hs_find_program(given);  // as a shell does
+    if (!path) path = hs_strdup(given);
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
       char *inside = hs_format("%s/bin/python3", path);
       hs_free(path);

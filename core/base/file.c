@@ -193,6 +193,26 @@ hs_status hs_write_file(const char *path, const char *p, size_t n, bool append) 
   return ok ? HS_GOOD : fail_write(path, err);
 }
 
+char *hs_find_program(const char *name) {
+  const char *path = getenv("PATH");
+  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+    size_t n = strcspn(p, ":");
+    char *file = hs_format("%.*s/%s", n ? (int)n : 1, n ? p : ".", name);
+    struct stat st;
+    if (stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0) return file;
+    hs_free(file);
+    p += n + (p[n] == ':');
+  }
+  return NULL;
+}
+
+bool hs_has_program(const char *name) {
+  char *file = hs_find_program(name);
+  bool has = file != NULL;
+  hs_free(file);
+  return has;
+}
+
 void hs_make_folders(const char *path, u32 levels) {
   char *s = hs_strdup(path);
   u32 left = 0;

@@ -47,6 +47,9 @@ bool hs_write_all(int fd, const char *p, size_t n);
 // append: adds the bytes to the end instead. Devices and pipes are written in place. E_IO with the
 // path; or why this thread is to stop (diag.h): the bytes may be a part of what they were to be.
 hs_status hs_write_file(const char *path, const char *p, size_t n, bool append);
+// The program of that name on PATH; NULL: there is none. To be freed.
+char *hs_find_program(const char *name);
+bool hs_has_program(const char *name);
 // Makes the folders above a file that are missing, of them at most so many of the innermost, for
 // their owner alone (0700). What goes wrong shows when the file is written.
 void hs_make_folders(const char *path, u32 levels);

@@ -6,11 +6,11 @@
 // that the verifier refuses has none.
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/analysis/cost.h"
+#include "core/base/file.h"
 #include "profiler/memory.h"
 #include "repl/cmd/cmd.h"
 #include "repl/shell/gate.h"
@@ -165,19 +165,6 @@ hs_status cmd_write_model_explorer(repl_cmd *c, const char *path) {
 }
 
 // ---- the browser --------------------------------------------------------------------------------
-static bool on_path(const char *program) {
-  const char *path = getenv("PATH");
-  for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
-    size_t n = strcspn(p, ":");
-    char *file = hs_format("%.*s/%s", (int)n, n ? p : ".", program);
-    struct stat st;
-    bool ok = stat(file, &st) == 0 && S_ISREG(st.st_mode) && access(file, X_OK) == 0;
-    hs_free(file);
-    if (ok) return true;
-    p += n + (p[n] == ':');
-  }
-  return false;
-}
 
 // What opens a page here: $BROWSER, else xdg-open where there is a screen; NULL for nothing.
 static const char *browser(void) {
@@ -185,7 +172,7 @@ static const char *browser(void) {
   if (own && *own && !strchr(own, ':') && !strchr(own, '%')) return own;
   const char *x = getenv("DISPLAY"), *wayland = getenv("WAYLAND_DISPLAY");
   bool screen = (x && *x) || (wayland && *wayland);
-  return screen && on_path("xdg-open") ? "xdg-open" : NULL;
+  return screen && hs_has_program("xdg-open") ? "xdg-open" : NULL;
 }
 
 // Starts it and does not wait: its parent ends at once, so that nobody has to collect it.

@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/file.h"
 #include "repl/shell/deadline.h"
 
 #define MAX_DEPTH 25      // of source and alias
@@ -381,6 +382,7 @@ static hs_status unknown_command(const repl_session *s, const char *word) {
   const char *near = strlen(word) < 64 ? hs_nearest(word, names.v, names.n) : NULL;
   hs_vec_free(&names);
   if (near) st = hs_with_note(st, "did you mean the command %s?", near);
+  else if (hs_has_program(word)) st = hs_with_note(st, "!%s runs the program", word);
   if (s->current && strlen(word) < 200) {
     hs_status obj = repl_no_object(s->current->m, word);
     // a near name helps; how to look for names does not, since it may have been no name at all
