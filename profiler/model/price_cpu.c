@@ -123,18 +123,18 @@ static bool is_short_float(hlo_dtype t) {
 static bool is_vector(const prof_product *p) { return HS_MIN(p->m, p->n) < 2; }
 
 // Among how many threads a product is shared. Ours are cut by their multiplications (backends/cpu/
-// rt/dot_tiles.c): few run where they are called, many small products in groups, fewer in strips of
-// each; where these would be too small, one after the other, each with less than a tile for every
-// thread. A vector's matrix is cut by its elements (dot_rows.c). s: with one thread.
+// rt/dot_tiles.c): few run where they are called, many products and small ones in groups, others in
+// strips of each. A vector's matrix is cut by its elements (dot_rows.c). s: with one thread.
 static double product_cut(const prof_product *p, const prof_calibration *c, double s, u32 threads) {
   const double serial = 1 << 17, group = 1 << 18, matrix = 1 << 14;
   enum { ENOUGH = 16, STRIPS = 8 };
   double one = p->m * p->n * p->k, chunks = 1;
   if (is_vector(p)) chunks = c->xla ? floor(s / CHUNK_S) : floor(p->batch * one / matrix);
   else if (c->xla) return p->batch > 1 ? HS_MIN(p->batch, threads) : threads;
-  else if (p->batch * one >= serial && p->batch >= ENOUGH)
+  else if (p->batch * one >= serial && (p->batch >= ENOUGH || one < 2 * serial))
     chunks = ceil(p->batch / HS_MAX(floor(group / one), 1));
-  else if (one >= 2 * serial) chunks = p->batch * exp2(floor(log2(HS_MIN(one / serial, STRIPS))));
+  else if (p->batch * one >= serial)
+    chunks = p->batch * exp2(floor(log2(HS_MIN(one / serial, STRIPS))));
   chunks = HS_MAX(chunks, 1);
   return chunks / ceil(chunks / threads);
 }

@@ -6,8 +6,8 @@
 // other types or orders are neither converted nor transposed as a whole. An operand that the kernel
 // can read where it lies, and would read too seldom for a copy to pay, is not packed. Then the
 // result is computed tile by tile. Packing and tiles of one large product are shared among the
-// pool's threads; of many products each thread computes whole ones. A product between these is cut
-// into strips, which a thread computes alone: what one thread has packed would cost another more to
+// pool's threads; of many products, and of small ones, each thread computes whole ones. A product
+// between these is cut into strips, which a thread computes alone: what one thread has packed would cost another more to
 // fetch than to pack. Where the result is not stored as the kernel writes it, it is summed in
 // memory of the thread and converted at the end.
 //
@@ -513,7 +513,8 @@ bool cpu_dot_tiles_prepare(dot *d) {
   t->cols = HS_MIN(t->N, (i64)MOST_COLS);
   t->depth = HS_MIN(t->K, (i64)(K_BYTES / (t->kernel == DOT_S8 ? 1 : t->unit)));
   i64 one = hs_mul_sat_i64(t->M * t->N, t->K);
-  if (d->B >= ENOUGH || hs_mul_sat_i64(one, d->B) < SERIAL_WORK)
+  // products that make no two strips are whole for a thread too, however few they are
+  if (d->B >= ENOUGH || hs_mul_sat_i64(one, d->B) < SERIAL_WORK || one < 2 * STRIP_WORK)
     t->group = HS_MAX((i64)1, PRODUCT_WORK / one) * blocks_of(t);
   else if (one < SHARED_WORK) cut_strips(t, one);
   t->ta = d->pack_a ? cpu_dot_dtype(d->operand_type) : d->ta;
