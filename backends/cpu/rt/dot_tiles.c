@@ -7,9 +7,9 @@
 // can read where it lies, and would read too seldom for a copy to pay, is not packed. Then the
 // result is computed tile by tile. Packing and tiles of one large product are shared among the
 // pool's threads; of many products, and of small ones, each thread computes whole ones. A product
-// between these is cut into strips, which a thread computes alone: what one thread has packed would cost another more to
-// fetch than to pack. Where the result is not stored as the kernel writes it, it is summed in
-// memory of the thread and converted at the end.
+// between these is cut into strips, which a thread computes alone: what one thread has packed would
+// cost another more to fetch than to pack. Where the result is not stored as the kernel writes it,
+// it is summed in memory of the thread and converted at the end.
 //
 // Complex products go through the real kernels: a row of A is read as 2 K real numbers, and each
 // element of B becomes the two by two matrix (re, im; -im, re). The 8-bit kernel wants unsigned
