@@ -46,6 +46,19 @@ static void filters(void **st) {
   unload(&x);
 }
 
+// Products that are too small for strips are whole ones for each thread: twice as fast with two.
+static void small_products(void **st) {
+  (void)st;
+  loaded x = load("HloModule m\nENTRY main {\n  p = f32[12,64,48] parameter(0)\n"
+                  "  q = f32[12,48,40] parameter(1)\n"
+                  "  ROOT r = f32[12,64,40] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+                  "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n}\n");
+  prof_calibration c = prof_generic;
+  c.parallel_s = c.kernel_s = 0;
+  assert_float_equal((float)(seconds(&x, "r", &c, 1) / seconds(&x, "r", &c, 2)), 2, 0.2F);
+  unload(&x);
+}
+
 // Images are shared among threads, where they are enough work each.
 static void pieces(void **st) {
   (void)st;
@@ -296,17 +309,13 @@ static void kernels_of_xla(void **st) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(filters),
-                                     cmocka_unit_test(pieces),
-                                     cmocka_unit_test(images),
-                                     cmocka_unit_test(sharing),
-                                     cmocka_unit_test(short_rows),
-                                     cmocka_unit_test(threads_together),
-                                     cmocka_unit_test(renamed),
-                                     cmocka_unit_test(short_lines),
-                                     cmocka_unit_test(cubes),
-                                     cmocka_unit_test(across),
-                                     cmocka_unit_test(cheap_runs_of_xla),
-                                     cmocka_unit_test(kernels_of_xla)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(filters),          cmocka_unit_test(small_products),
+      cmocka_unit_test(pieces),           cmocka_unit_test(images),
+      cmocka_unit_test(sharing),          cmocka_unit_test(short_rows),
+      cmocka_unit_test(threads_together), cmocka_unit_test(renamed),
+      cmocka_unit_test(short_lines),      cmocka_unit_test(cubes),
+      cmocka_unit_test(across),           cmocka_unit_test(cheap_runs_of_xla),
+      cmocka_unit_test(kernels_of_xla)};
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

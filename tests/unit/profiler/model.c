@@ -408,28 +408,6 @@ static void devices_here(void **st) {
   hs_free(eight), hs_free(apart), hs_free(one);
 }
 
-// Products that are too small for strips are whole ones for each thread: twice as fast with two.
-static void small_products(void **st) {
-  (void)st;
-  loaded x = load("HloModule m\nENTRY main {\n  p = f32[12,64,48] parameter(0)\n"
-                  "  q = f32[12,48,40] parameter(1)\n"
-                  "  ROOT r = f32[12,64,40] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, "
-                  "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n}\n");
-  prof_calibration c = prof_generic;
-  c.parallel_s = 0;
-  prof_device d = prof_device_calibrated(&c);
-  double s[2];
-  for (u32 k = 0; k < 2; k++) {
-    prof_module e;
-    d.threads = k + 1;
-    assert_true(hs_ok(prof_estimate_kernels(x.m, &d, &(prof_options){0}, &e)));
-    s[k] = e.kernels[x.m->entry->root->id].compute_s;
-    prof_module_free(&e);
-  }
-  assert_float_equal((float)(s[0] / s[1]), 2, 0.2F);
-  unload(&x);
-}
-
 // A module that is to be sharded and is not partitioned yet is a device's part of it all.
 static void not_partitioned_yet(void **st) {
   (void)st;
@@ -697,7 +675,6 @@ int main(void) {
       cmocka_unit_test(collectives),
       cmocka_unit_test(orders),
       cmocka_unit_test(windows_in_loops),
-      cmocka_unit_test(small_products),
       cmocka_unit_test(devices_here),
       cmocka_unit_test(not_partitioned_yet),
       cmocka_unit_test(memory_is_used_again),
