@@ -46,19 +46,6 @@ static void filters(void **st) {
   unload(&x);
 }
 
-// Products that are too small for strips are whole ones for each thread: twice as fast with two.
-static void small_products(void **st) {
-  (void)st;
-  loaded x = load("HloModule m\nENTRY main {\n  p = f32[12,64,48] parameter(0)\n"
-                  "  q = f32[12,48,40] parameter(1)\n"
-                  "  ROOT r = f32[12,64,40] dot(p, q), lhs_batch_dims={0}, rhs_batch_dims={0}, "
-                  "lhs_contracting_dims={2}, rhs_contracting_dims={1}\n}\n");
-  prof_calibration c = prof_generic;
-  c.parallel_s = c.kernel_s = 0;
-  assert_float_equal((float)(seconds(&x, "r", &c, 1) / seconds(&x, "r", &c, 2)), 2, 0.2F);
-  unload(&x);
-}
-
 // Images are shared among threads, where they are enough work each.
 static void pieces(void **st) {
   (void)st;
@@ -123,16 +110,17 @@ static double gain(const char *batch, u32 m, u32 n, u32 k) {
   return ratio;
 }
 
-// Products are shared by their multiplications: few of them not at all, many small ones in groups
-// of 2^18, larger ones in strips of 2^17, and the matrix of a vector by its elements.
+// Products are shared by their multiplications: few of them not at all, many and small ones in
+// groups of 2^18, larger ones in strips of 2^17, and the matrix of a vector by its elements.
 static void sharing(void **st) {
   (void)st;
   assert_float_equal((float)gain("7", 24, 24, 24), 1, 0.01f);   // 96768
-  assert_float_equal((float)gain("15", 24, 24, 24), 1, 0.01f);  // too small for strips
+  assert_float_equal((float)gain("15", 24, 24, 24), 1, 0.01f);  // 207360: one group
   assert_float_equal((float)gain("16", 24, 24, 24), 1, 0.01f);  // 221184: one group
   assert_float_equal((float)gain("64", 24, 24, 24), 2, 0.01f);  // four groups
-  assert_float_equal((float)gain("3", 60, 60, 60), 1, 0.01f);   // 216000 each
-  assert_float_equal((float)gain("3", 65, 65, 65), 2, 0.01f);   // 274625 each: six strips
+  assert_float_equal((float)gain("12", 64, 40, 48), 2, 0.01f);  // too small for strips: six groups
+  assert_float_equal((float)gain("3", 60, 60, 60), 1.5f, 0.01f);  // 216000 each: three groups
+  assert_float_equal((float)gain("3", 65, 65, 65), 2, 0.01f);     // 274625 each: six strips
   assert_float_equal((float)gain("3", 96, 96, 96), 2, 0.01f);
   assert_float_equal((float)gain("1", 1, 120, 120), 1, 0.01f);  // 14400
   assert_float_equal((float)gain("1", 1, 512, 512), 2, 0.05f);
@@ -309,13 +297,17 @@ static void kernels_of_xla(void **st) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(filters),          cmocka_unit_test(small_products),
-      cmocka_unit_test(pieces),           cmocka_unit_test(images),
-      cmocka_unit_test(sharing),          cmocka_unit_test(short_rows),
-      cmocka_unit_test(threads_together), cmocka_unit_test(renamed),
-      cmocka_unit_test(short_lines),      cmocka_unit_test(cubes),
-      cmocka_unit_test(across),           cmocka_unit_test(cheap_runs_of_xla),
-      cmocka_unit_test(kernels_of_xla)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(filters),
+                                     cmocka_unit_test(pieces),
+                                     cmocka_unit_test(images),
+                                     cmocka_unit_test(sharing),
+                                     cmocka_unit_test(short_rows),
+                                     cmocka_unit_test(threads_together),
+                                     cmocka_unit_test(renamed),
+                                     cmocka_unit_test(short_lines),
+                                     cmocka_unit_test(cubes),
+                                     cmocka_unit_test(across),
+                                     cmocka_unit_test(cheap_runs_of_xla),
+                                     cmocka_unit_test(kernels_of_xla)};
   return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
