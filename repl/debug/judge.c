@@ -55,7 +55,7 @@ bool bisect_is_pipeline(const repl_cmd *c, const char *w) {
 // share: of the time and the runs that a measurement of its own takes.
 static hs_status time_runs(const backend *be, backend_exe *exe, u32 nargs, hlo_literal *const *args,
                            double share, double *seconds) {
-  backend_run_options o = {.warmup = 1,
+  backend_run_options o = {.warmup = (u32)ceil(2 * share),
                            .min_runs = (u32)ceil(5 * share),
                            .max_runs = (u32)(200 * share),
                            .min_seconds = 0.05 * share,
