@@ -450,15 +450,10 @@ static bool finish_func(mlir_bc *B, const raw_op *raw, mlir_op *op) {
     return false;
   f->is_private = visibility.n && !hs_str_eq(visibility, HS_STR("public"));
   bool ok = bc_function_results(B, k, &results);
-  f->nresults = (u32)results.n;
-  f->results = HS_NEW_ARRAY(&R->arena, mlir_attrs, results.n);
-  f->result_shapes = HS_NEW_ARRAY(&R->arena, const hlo_shape *, results.n);
+  mlir_set_func_results(R, f, (u32)results.n, results.v);
   mlir_region *r = op->regions[0];
   mlir_attrs **to = HS_NEW_ARRAY(&R->arena, mlir_attrs *, HS_MAX(results.n, r->nargs) + 1);
-  for (k = 0; k < results.n; k++) {
-    f->result_shapes[k] = results.v[k].shape;
-    to[k] = &f->results[k];
-  }
+  for (k = 0; k < f->nresults; k++) to[k] = &f->results[k];
   ok = ok && set_dicts(B, raw, "res_attrs", f->nresults, to);
   hs_vec_free(&results);
   for (k = 0; k < r->nargs; k++) to[k] = &r->args[k].attrs;

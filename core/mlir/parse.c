@@ -211,11 +211,7 @@ bool mlir_read_region(mlir_reader *R, mlir_region *r) {
   return ok;
 }
 
-// ---- operations ---------------------------------------------------------------------------------
-// "name"(%a) <{..}> ({..}, {..}) {..} : (T) -> T behind the name.
 // ---- functions and modules in generic form ------------------------------------------------------
-static bool is_module(const mlir_op *op) { return op->row->form == MLIR_MODULE; }
-
 // True for the module around all others; its name is known before its functions are.
 static bool begin_module(mlir_reader *R, const mlir_op *op) {
   if (R->module_name.n || R->funcs.n) return false;
@@ -228,6 +224,13 @@ static void end_module(mlir_reader *R, const mlir_op *op) {
   (void)mlir_get_string(R, &op->attrs, "sym_name", &R->module_name);
 }
 
+void mlir_set_func_results(mlir_reader *R, mlir_func *f, u32 n, const mlir_typed *types) {
+  f->nresults = n;
+  f->results = HS_NEW_ARRAY(&R->arena, mlir_attrs, n);
+  f->result_shapes = HS_NEW_ARRAY(&R->arena, const hlo_shape *, n);
+  for (u32 k = 0; k < n; k++) f->result_shapes[k] = types[k].shape;
+}
+
 // The results' types of the type "(T, T) -> (T)".
 static bool result_types(mlir_reader *R, mlir_span type, mlir_func *f) {
   mlir_types in = {0}, out = {0};
@@ -237,10 +240,7 @@ static bool result_types(mlir_reader *R, mlir_span type, mlir_func *f) {
     ok = hlo_lex_error(RX, HS_E_SYNTAX, NULL, "expects '->' in the function's type");
   ok = ok && mlir_type_list(R, &out);
   mlir_leave(R, was);
-  f->nresults = (u32)out.n;
-  f->results = HS_NEW_ARRAY(&R->arena, mlir_attrs, out.n);
-  f->result_shapes = HS_NEW_ARRAY(&R->arena, const hlo_shape *, out.n);
-  for (u32 k = 0; k < f->nresults; k++) f->result_shapes[k] = out.v[k].shape;
+  mlir_set_func_results(R, f, (u32)out.n, out.v);
   hs_vec_free(&in);
   hs_vec_free(&out);
   return ok;
@@ -276,7 +276,7 @@ static bool take_func(mlir_reader *R, mlir_op *op, const char *at) {
     return RX->failed
                ? false
                : hlo_lex_error(RX, HS_E_SYNTAX, at, "a function without a name, a type or a body");
-  if (!mlir_get_string(R, &op->attrs, "sym_visibility", &visibility) && RX->failed) return false;
+  if (!mlir_get_string(R, &op->attrs, "sym_visibility", &visibility)) return false;
   f->is_private = visibility.n && !hs_str_eq(visibility, HS_STR("public"));
   if (!result_types(R, type, f)) return false;
   mlir_region *r = op->regions[0];
@@ -287,7 +287,8 @@ static bool take_func(mlir_reader *R, mlir_op *op, const char *at) {
   return take_dicts(R, op, "arg_attrs", r->nargs, to) && mlir_add_func(R, f, at);
 }
 
-// ---- operations in generic form -----------------------------------------------------------------
+// ---- operations ---------------------------------------------------------------------------------
+// "name"(%a) <{..}> ({..}, {..}) {..} : (T) -> T behind the name.
 static bool read_generic(mlir_reader *R, mlir_op *op) {
   size_t from = R->operands.n, attrs = R->attrs.n;
   if (!hlo_expect(RX, '(', "before the operands")) return false;
@@ -307,7 +308,7 @@ static bool read_generic(mlir_reader *R, mlir_op *op) {
     if (!mlir_read_dict(R) || !hlo_expect(RX, '>', "after the properties")) return false;
   }
   mlir_set_attrs(R, &op->attrs, attrs);
-  bool top = is_module(op) && begin_module(R, op);
+  bool top = op->row->form == MLIR_MODULE && begin_module(R, op);
   if (hlo_accept(RX, '(')) {
     do {
       size_t scope = R->values.v.n;

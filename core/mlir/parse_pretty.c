@@ -420,13 +420,8 @@ static bool read_func_results(mlir_reader *R, mlir_func *f) {
     } while (ok && many && hlo_accept(RX, ','));
     ok = ok && (!many || hlo_expect(RX, ')', "after the results"));
   }
-  f->nresults = (u32)types.n;
-  f->results = HS_NEW_ARRAY(&R->arena, mlir_attrs, types.n);
-  f->result_shapes = HS_NEW_ARRAY(&R->arena, const hlo_shape *, types.n);
-  for (u32 k = 0; k < types.n; k++) {
-    f->results[k] = attrs.v[k];
-    f->result_shapes[k] = types.v[k].shape;
-  }
+  mlir_set_func_results(R, f, (u32)types.n, types.v);
+  for (u32 k = 0; k < attrs.n; k++) f->results[k] = attrs.v[k];
   hs_vec_free(&types);
   hs_vec_free(&attrs);
   return ok;

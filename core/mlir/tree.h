@@ -295,6 +295,8 @@ mlir_op *mlir_new_op(mlir_reader *, hs_str name, const char *at);
 void mlir_append(mlir_region *, mlir_op *);
 bool mlir_read_loc(mlir_reader *, mlir_span *out);
 bool mlir_arguments(mlir_reader *, mlir_region *, bool attributes);
+// So many results of a function, of these types and without attributes.
+void mlir_set_func_results(mlir_reader *, mlir_func *, u32 n, const mlir_typed *);
 // A function that was read; false: another one has its name.
 bool mlir_add_func(mlir_reader *, mlir_func *, const char *at);
 // bytecode.c: from the cursor, which is at the file's first byte

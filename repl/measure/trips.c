@@ -10,8 +10,8 @@
 #include "backends/ffi.h"
 #include "core/analysis/cost.h"
 #include "repl/cmd/cmd.h"
-#include "repl/shell/exec.h"
 #include "repl/measure/trips.h"
+#include "repl/shell/exec.h"
 #include "repl/shell/inputs.h"
 
 static void state(hlo_instr *loop, double trips) {

@@ -248,10 +248,10 @@ static bool has_real_diagonal(const hlo_literal *l, i64 base, i64 n) {
 static hs_status look_for_indefinite(void *arg, const hlo_observation *o) {
   bool *yes = arg;
   const hlo_shape *s = o->value->shape;
-  bool complex = hlo_shape_is_array(s) && hlo_dtype_is_complex(s->dtype);
-  if (!hlo_shape_is_array(s) ||
-      (!complex && (!hlo_dtype_is_float(s->dtype) || hlo_dtype_bits(s->dtype) >= 32)))
-    return HS_GOOD;
+  if (!hlo_shape_is_array(s)) return HS_GOOD;
+  bool complex = hlo_dtype_is_complex(s->dtype),
+       narrow = hlo_dtype_is_float(s->dtype) && hlo_dtype_bits(s->dtype) < 32;
+  if (!complex && !narrow) return HS_GOOD;
   hlo_for_each_use(u, o->instr) {
     if (u->user->opcode != HLO_CHOLESKY || !s->elements) continue;
     i64 n = s->dims[s->rank - 1];
