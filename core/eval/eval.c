@@ -50,23 +50,25 @@ static const hlo_instr *source_of(const hlo_instr *i, u32 j) {
 
 // The instructions, operands first: the list itself when it has that order. Lists need not: passes
 // append, and XLA's own modules hold fused computations as they grew.
-static hlo_instr **listing(const hlo_computation *c, u32 *position, hs_arena *a) {
+static hlo_instr **listing(const hlo_computation *c, hlo_positions *at, hs_arena *a) {
   hlo_instr **all = HS_NEW_ARRAY(a, hlo_instr *, c->ninstrs + 1);
   u32 n = 0;
   bool sorted = true;
-  hlo_for_each_instr(i, c) position[i->id] = n, all[n++] = i;
+  hlo_for_each_instr(i, c) all[n++] = i;
+  *at = hlo_positions_in(n, all, a);
   for (u32 k = 0; k < n && sorted; k++)
-    for (u32 j = 0; j < all[k]->noperands; j++) sorted &= position[hlo_operand(all[k], j)->id] < k;
+    for (u32 j = 0; j < all[k]->noperands; j++)
+      sorted &= hlo_position_of(at, hlo_operand(all[k], j)) < k;
   return sorted ? all : hlo_post_order(c, a);
 }
 
 // Marks what the root needs, and what acts on the outside.
 static void mark_needed(const hlo_computation *c, hlo_instr *const *all, bool *need,
-                        const u32 *position) {
-  need[position[c->root->id]] = true;
-  for (u32 at = c->ninstrs; at-- > 0;) {
-    hlo_instr *i = all[at];
-    u32 k = position[i->id];
+                        const hlo_positions *at) {
+  need[hlo_position_of(at, c->root)] = true;
+  for (u32 x = c->ninstrs; x-- > 0;) {
+    hlo_instr *i = all[x];
+    u32 k = hlo_position_of(at, i);
     if (!need[k] && !hlo_has_side_effect(i)) continue;
     need[k] = true;
     const hlo_computation *callee =
@@ -75,7 +77,7 @@ static void mark_needed(const hlo_computation *c, hlo_instr *const *all, bool *n
       if (callee && j < callee->nparams && callee->params[j]->nuses == 0 &&
           callee->root != callee->params[j])
         continue;
-      need[position[source_of(i, j)->id]] = true;
+      need[hlo_position_of(at, source_of(i, j))] = true;
     }
   }
 }
@@ -84,14 +86,14 @@ static bool waits(const hlo_instr *i) {
   return i->opcode == HLO_SEND_DONE || i->opcode == HLO_RECV_DONE;
 }
 
-static bool is_ready(const hlo_instr *i, const bool *need, const u32 *position,
+static bool is_ready(const hlo_instr *i, const bool *need, const hlo_positions *at,
                      const bool *placed) {
   for (u32 j = 0; j < i->noperands; j++) {
-    u32 k = position[source_of(i, j)->id];
+    u32 k = hlo_position_of(at, source_of(i, j));
     if (need[k] && !placed[k]) return false;
   }
   for (u32 j = 0; i->ctrl_preds && j < i->ctrl_preds->n; j++) {
-    u32 k = position[i->ctrl_preds->v[j]->id];
+    u32 k = hlo_position_of(at, i->ctrl_preds->v[j]);
     if (need[k] && !placed[k]) return false;
   }
   return true;
@@ -120,12 +122,12 @@ static bool is_answered(const hlo_instr *done, hlo_instr *const *order, u32 n) {
 // What is needed, NULL at the end: in list order, but waiting for another device is put off until
 // nothing else can run (in a scheduled module the list is the order). Freed by the caller.
 static hlo_instr **in_order(const hlo_computation *c, hlo_instr *const *all, const bool *need,
-                            const u32 *position) {
+                            const hlo_positions *at) {
   hlo_instr **order = hs_calloc(c->ninstrs + 1, sizeof *order);
   bool *placed = hs_calloc(c->ninstrs + 1, sizeof *placed), any = false;
   u32 n = 0, total = 0;
   for (u32 k = 0; k < c->ninstrs; k++) {
-    if (!need[position[all[k]->id]]) continue;
+    if (!need[hlo_position_of(at, all[k])]) continue;
     order[total++] = all[k];
     any |= waits(all[k]);
   }
@@ -134,8 +136,8 @@ static hlo_instr **in_order(const hlo_computation *c, hlo_instr *const *all, con
     hlo_instr *wait = NULL;
     bool found = false;
     hlo_for_each_instr(i, c) {
-      u32 k = position[i->id];
-      if (!need[k] || placed[k] || !is_ready(i, need, position, placed)) continue;
+      u32 k = hlo_position_of(at, i);
+      if (!need[k] || placed[k] || !is_ready(i, need, at, placed)) continue;
       if (waits(i)) {
         bool answered = n == before && is_answered(i, order, n);
         if (!wait || (answered && !found)) wait = i;
@@ -148,13 +150,13 @@ static hlo_instr **in_order(const hlo_computation *c, hlo_instr *const *all, con
     if (n > before) continue;
     // control dependencies in a circle: the verifier's business
     if (!wait) break;
-    placed[position[wait->id]] = true;
+    placed[hlo_position_of(at, wait)] = true;
     order[n++] = wait;
   }
   if (any && n < total) {
     n = 0;
     for (u32 k = 0; k < c->ninstrs; k++)
-      if (need[position[all[k]->id]]) order[n++] = all[k];
+      if (need[hlo_position_of(at, all[k])]) order[n++] = all[k];
   }
   hs_free(placed);
   return order;
@@ -162,7 +164,7 @@ static hlo_instr **in_order(const hlo_computation *c, hlo_instr *const *all, con
 
 // A get-tuple-element may take its element when every needed use of the tuple is one and no later
 // one wants the same.
-static void mark_steals(ev_plan *p, const bool *need, const u32 *position, const u32 *when) {
+static void mark_steals(ev_plan *p, const bool *need, const hlo_positions *at, const u32 *when) {
   for (u32 s = 0; s < p->nsteps; s++) {
     const hlo_instr *i = p->steps[s].i;
     if (i->opcode != HLO_GET_TUPLE_ELEMENT) continue;
@@ -174,12 +176,12 @@ static void mark_steals(ev_plan *p, const bool *need, const u32 *position, const
         ok = false;
         break;
       }
-      if (!need[position[u->user->id]]) continue;
+      if (!need[hlo_position_of(at, u->user)]) continue;
       if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) {
         ok = false;
         break;
       }
-      if (u->user != i && when[position[u->user->id]] > s &&
+      if (u->user != i && when[hlo_position_of(at, u->user)] > s &&
           hlo_attr_int(u->user, HLO_ATTR_INDEX, 0) == index) {
         ok = false;
         break;
@@ -189,34 +191,45 @@ static void mark_steals(ev_plan *p, const bool *need, const u32 *position, const
   }
 }
 
-ev_plan *ev_plan_of(ev *e, const hlo_computation *c) {
-  if (c->id < e->nplans && e->plans[c->id]) return e->plans[c->id];
-  if (c->id >= e->nplans) {
-    u32 n = c->module->next_comp_id > c->id ? c->module->next_comp_id : c->id + 1;
+// Where the plan of a computation is kept. Pages are made as they are met: passes open an evaluator
+// for one reducer of thousands.
+static ev_plan **plan_at(ev *e, const hlo_computation *c) {
+  enum { PAGE = 64 };
+  if (c->id / PAGE >= e->nplans) {
+    u32 n = HS_MAX(c->module->next_comp_id, c->id + 1) / PAGE + 1;
     e->plans = hs_realloc(e->plans, n * sizeof *e->plans);
     memset(e->plans + e->nplans, 0, (n - e->nplans) * sizeof *e->plans);
     e->nplans = n;
   }
+  ev_plan ***page = &e->plans[c->id / PAGE];
+  if (!*page) *page = HS_NEW_ARRAY(&e->arena, ev_plan *, PAGE);
+  return &(*page)[c->id % PAGE];
+}
+
+ev_plan *ev_plan_of(ev *e, const hlo_computation *c) {
+  ev_plan **known = plan_at(e, c);
+  if (*known) return *known;
   ev_plan *p = HS_NEW(&e->arena, ev_plan);
-  u32 n = c->ninstrs, *position = hs_calloc(c->module->next_instr_id + 1, sizeof *position);
+  u32 n = c->ninstrs;
   bool *need = hs_calloc(n + 1, sizeof *need);
   u32 *last = hs_calloc(n + 1, sizeof *last);  // step + 1 of the last use of each slot
   u32 *when = hs_calloc(n + 1, sizeof *when);  // step of each slot
   hs_arena scratch = {0};
-  hlo_instr **all = listing(c, position, &scratch);
-  mark_needed(c, all, need, position);
+  hlo_positions place, *at = &place;
+  hlo_instr **all = listing(c, at, &scratch);
+  mark_needed(c, all, need, at);
   p->steps = HS_NEW_ARRAY(&e->arena, ev_step, n);
   p->nslots = n;
-  p->root = position[c->root->id];
-  hlo_instr **order = in_order(c, all, need, position);
-  for (hlo_instr **at = order; *at; at++) {
-    const hlo_instr *i = *at;
-    u32 k = position[i->id];
+  p->root = hlo_position_of(at, c->root);
+  hlo_instr **order = in_order(c, all, need, at);
+  for (hlo_instr **next = order; *next; next++) {
+    const hlo_instr *i = *next;
+    u32 k = hlo_position_of(at, i);
     when[k] = p->nsteps;
     ev_step *s = &p->steps[p->nsteps++];
     u32 *ops = HS_NEW_ARRAY(&e->arena, u32, i->noperands);
     for (u32 j = 0; j < i->noperands; j++) {
-      ops[j] = position[source_of(i, j)->id];
+      ops[j] = hlo_position_of(at, source_of(i, j));
       last[ops[j]] = p->nsteps;
     }
     *s = (ev_step){.i = i, .fn = functions[i->opcode], .slot = k, .ops = ops};
@@ -233,14 +246,13 @@ ev_plan *ev_plan_of(ev *e, const hlo_computation *c) {
     st->dies = dies;
     st->unused = last[st->slot] == 0 && st->slot != p->root;
   }
-  mark_steals(p, need, position, when);
+  mark_steals(p, need, at, when);
   hs_arena_free(&scratch);
   hs_free(order);
   hs_free(when);
   hs_free(last);
   hs_free(need);
-  hs_free(position);
-  return e->plans[c->id] = p;
+  return *known = p;
 }
 
 // ---- running ------------------------------------------------------------------------------------
@@ -499,16 +511,16 @@ hs_status hlo_eval_computation(const hlo_computation *c, u32 n, hlo_literal *con
 }
 
 // The needed instructions of a computation; marks what they call in `comes` (by computation id).
-// `position` is room for a number per instruction id.
 static hs_status check_computation(const hlo_computation *c, const hlo_eval_peer *peer,
-                                   u32 *position, bool *comes) {
+                                   bool *comes) {
   bool *need = hs_calloc(c->ninstrs + 1, sizeof *need);
   hs_arena scratch = {0};
-  hlo_instr **all = listing(c, position, &scratch);
-  mark_needed(c, all, need, position);
+  hlo_positions at;
+  hlo_instr **all = listing(c, &at, &scratch);
+  mark_needed(c, all, need, &at);
   hs_status st = HS_GOOD;
   hlo_for_each_instr(i, c) {
-    if (!need[position[i->id]] || !hs_ok(st)) continue;
+    if (!need[hlo_position_of(&at, i)] || !hs_ok(st)) continue;
     hs_buf why = {0};
     bool theirs = i->opcode == HLO_CUSTOM_CALL && peer && peer->covers(peer->arg, i);
     if (!theirs && !hlo_eval_supports(i, &why)) st = ev_unsupported(i, hs_buf_cstr(&why));
@@ -524,13 +536,12 @@ hs_status hlo_eval_check(const hlo_module *m, const hlo_eval_options *opt) {
   if (!m->entry) return hs_fail(HS_E_RUN, "the module has no entry computation");
   hs_arena a = {0};
   bool *comes = HS_NEW_ARRAY(&a, bool, m->next_comp_id + 1);
-  u32 *position = HS_NEW_ARRAY(&a, u32, m->next_instr_id + 1), n;
+  u32 n;
   hlo_computation **order = hlo_comp_callees_first(m, &a, &n);
   hs_status st = HS_GOOD;
   comes[m->entry->id] = true;
   for (u32 k = n; k-- > 0 && hs_ok(st);) {
-    if (comes[order[k]->id])
-      st = check_computation(order[k], opt ? opt->peer : NULL, position, comes);
+    if (comes[order[k]->id]) st = check_computation(order[k], opt ? opt->peer : NULL, comes);
     if (hs_ok(st)) st = hs_poll();
   }
   hs_arena_free(&a);

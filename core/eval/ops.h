@@ -37,8 +37,8 @@ struct ev {
   ev_account *account;
   ev_world *world;  // NULL: one device
   u32 replica, partition;
-  ev_plan **plans;
-  u32 nplans;           // by computation id
+  ev_plan ***plans;     // by computation id, in pages
+  u32 nplans;           // pages
   hs_arena arena;       // plans and programs
   u32 depth;            // nesting of called computations
   hlo_eval_site *site;  // the instructions that are being run, innermost first

@@ -194,16 +194,15 @@ static bool compile_instr(ev *e, ev_prog *p, const hlo_instr *i, const binding *
 static bool compile_value(ev *e, ev_prog *p, const hlo_computation *c, const hlo_instr *value,
                           u32 n, const binding *args, u32 depth, binding *result) {
   binding *bound = hs_calloc(c->ninstrs + 1, sizeof *bound);
-  u32 *position = hs_calloc(c->module->next_instr_id + 1, sizeof *position), k = 0;
   bool *need = hs_calloc(c->ninstrs + 1, sizeof *need), ok = true;
   hs_arena scratch = {0};
   hlo_instr **order = hlo_post_order(c, &scratch);  // lists need not put operands first
-  for (; k < c->ninstrs; k++) position[order[k]->id] = k;
-  need[position[value->id]] = true;
-  while (k-- > 0)
+  hlo_positions place = hlo_positions_in(c->ninstrs, order, &scratch);
+  need[hlo_position_of(&place, value)] = true;
+  for (u32 k = c->ninstrs; k-- > 0;)
     if (need[k])
       for (u32 j = 0; j < order[k]->noperands; j++)
-        need[position[hlo_operand(order[k], j)->id]] = true;
+        need[hlo_position_of(&place, hlo_operand(order[k], j))] = true;
   for (u32 at = 0; at < c->ninstrs; at++) {
     hlo_instr *i = order[at];
     if (!need[at]) continue;
@@ -222,16 +221,16 @@ static bool compile_value(ev *e, ev_prog *p, const hlo_computation *c, const hlo
     }
     binding in[8];
     binding *ops = i->noperands <= 8 ? in : HS_NEW_ARRAY(&e->arena, binding, i->noperands);
-    for (u32 j = 0; j < i->noperands; j++) ops[j] = bound[position[hlo_operand(i, j)->id]];
+    for (u32 j = 0; j < i->noperands; j++)
+      ops[j] = bound[hlo_position_of(&place, hlo_operand(i, j))];
     if (!compile_instr(e, p, i, ops, depth, &bound[at])) {
       ok = false;
       break;
     }
     if (i == value) break;
   }
-  *result = bound[position[value->id]];
+  *result = bound[hlo_position_of(&place, value)];
   hs_free(bound);
-  hs_free(position);
   hs_free(need);
   hs_arena_free(&scratch);
   return ok && result->n > 0;

@@ -476,13 +476,12 @@ static bool is_flat(const hlo_computation *f) {
 static void count_fusion(prof_work *w, const hlo_computation *f) {
   hs_arena a = {0};
   hlo_instr **order = hlo_post_order(f, &a);
-  u32 *at = HS_NEW_ARRAY(&a, u32, f->module->next_instr_id + 1);
+  hlo_positions at = hlo_positions_in(f->ninstrs, order, &a);
   asked *of = HS_NEW_ARRAY(&a, asked, f->ninstrs + 1);
-  for (u32 k = 0; k < f->ninstrs; k++) at[order[k]->id] = k;
   double root = 0;
   for (u32 l = 0; l < hlo_shape_leaves(f->root->shape); l++)
     root = HS_MAX(root, (double)hlo_shape_leaf(f->root->shape, l)->elements);
-  ask(&of[at[f->root->id]], ROOT_INDEX, HS_MAX(elements_of(f->root->shape), 1));
+  ask(&of[hlo_position_of(&at, f->root)], ROOT_INDEX, HS_MAX(elements_of(f->root->shape), 1));
   for (u32 k = f->ninstrs; k-- > 0;) {
     const hlo_instr *i = order[k];
     double n = all_asked(&of[k]);
@@ -490,7 +489,7 @@ static void count_fusion(prof_work *w, const hlo_computation *f) {
     count_in_loop(w, i, n);
     if (leaves_gaps(i)) w->gapped += n;
     for (u32 o = 0; o < i->noperands; o++) {
-      asked *to = &of[at[hlo_operand(i, o)->id]];
+      asked *to = &of[hlo_position_of(&at, hlo_operand(i, o))];
       double ratio = asks_elsewhere(i, o);
       for (u32 c = 0; c < of[k].n; c++) {
         if (i->opcode == HLO_TUPLE) ask(to, ROOT_INDEX, elements_of(hlo_operand(i, o)->shape));

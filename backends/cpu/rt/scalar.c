@@ -123,16 +123,20 @@ static reg round_to(hlo_dtype t, reg r) {
 cpu_scalar *cpu_scalar_compile(const hlo_computation *c) {
   if (!cpu_scalar_ok(c)) return NULL;
   cpu_scalar *s = hs_calloc(1, sizeof *s);
-  u8 *at = hs_calloc(c->module->next_instr_id + 1, 1);
+  hs_arena scratch = {0};
+  hlo_instr **order = hlo_post_order(c, &scratch);  // lists need not put operands first
+  hlo_positions at = hlo_positions_in(c->ninstrs, order, &scratch);
+  u8 reg_of[MAX_REGS] = {0};
   s->nparams = c->nparams;
   for (u32 k = 0; k < c->nparams; k++) {
-    at[c->params[k]->id] = (u8)s->nregs++;
+    reg_of[hlo_position_of(&at, c->params[k])] = (u8)s->nregs++;
     s->param_type[k] = c->params[k]->shape->dtype;
   }
-  hlo_for_each_instr(i, c) {
+  for (u32 k = 0; k < c->ninstrs; k++) {
+    const hlo_instr *i = order[k];
     if (i->opcode == HLO_PARAMETER || i->opcode == HLO_TUPLE) continue;
     u8 r = (u8)s->nregs++;
-    at[i->id] = r;
+    reg_of[k] = r;
     if (i->opcode == HLO_CONSTANT) {
       s->init[r] = load(i->shape->dtype, hlo_constant_value(i)->data);
       continue;
@@ -140,10 +144,10 @@ cpu_scalar *cpu_scalar_compile(const hlo_computation *c) {
     scalar_op o = {.op = i->opcode,
                    .t = i->shape->dtype,
                    .from = hlo_operand(i, 0)->shape->dtype,
-                   .a = at[hlo_operand(i, 0)->id],
+                   .a = reg_of[hlo_position_of(&at, hlo_operand(i, 0))],
                    .to = r};
-    if (i->noperands > 1) o.b = at[hlo_operand(i, 1)->id];
-    if (i->noperands > 2) o.c = at[hlo_operand(i, 2)->id];
+    if (i->noperands > 1) o.b = reg_of[hlo_position_of(&at, hlo_operand(i, 1))];
+    if (i->noperands > 2) o.c = reg_of[hlo_position_of(&at, hlo_operand(i, 2))];
     if (i->opcode == HLO_COMPARE) {
       o.direction = (u8)hlo_attr_int(i, HLO_ATTR_DIRECTION, 0);
       o.total = hlo_attr_int(i, HLO_ATTR_COMPARE_TYPE, HLO_COMPARE_TYPE_FLOAT) ==
@@ -155,10 +159,10 @@ cpu_scalar *cpu_scalar_compile(const hlo_computation *c) {
   s->nresults = root->opcode == HLO_TUPLE ? root->noperands : 1;
   for (u32 k = 0; k < s->nresults; k++) {
     const hlo_instr *v = root->opcode == HLO_TUPLE ? hlo_operand(root, k) : root;
-    s->result[k] = at[v->id];
+    s->result[k] = reg_of[hlo_position_of(&at, v)];
     s->result_type[k] = v->shape->dtype;
   }
-  hs_free(at);
+  hs_arena_free(&scratch);
   return s;
 }
 

@@ -22,11 +22,13 @@ static bool same_layout(const hlo_shape *a, const hlo_shape *b) {
 }
 
 // Whether every use of i leads elementwise to the new part, so that each element is read before it
-// is stored, and by nobody else. seen: by instruction.
-static bool only_for(const hlo_instr *i, const hlo_instr *update, u8 *seen, u32 depth) {
-  if (seen[i->id]) return true;
+// is stored, and by nobody else. seen: by position.
+static bool only_for(const hlo_instr *i, const hlo_instr *update, const hlo_positions *at,
+                     bool *seen, u32 depth) {
+  bool *known = &seen[hlo_position_of(at, i)];
+  if (*known) return true;
   if (depth > 64) return false;
-  seen[i->id] = 1;
+  *known = true;
   hlo_for_each_use(u, i) {
     const hlo_instr *x = u->user;
     if (x == update) {
@@ -35,7 +37,7 @@ static bool only_for(const hlo_instr *i, const hlo_instr *update, u8 *seen, u32 
     }
     bool same_index = hlo_op_has(x->opcode, HLO_F_ELEMENTWISE) &&
                       hlo_shape_same_dims(x->shape, hlo_operand(update, 1)->shape);
-    if (!same_index || hlo_is_root(x) || !only_for(x, update, seen, depth + 1)) return false;
+    if (!same_index || hlo_is_root(x) || !only_for(x, update, at, seen, depth + 1)) return false;
   }
   return true;
 }
@@ -46,13 +48,15 @@ static bool updates_alone(const hlo_instr *i, const hlo_instr *op) {
   for (u32 j = 1; j < i->noperands; j++)
     if (hlo_operand(i, j) == op) return false;
   if (op->nuses == 1) return true;
-  u8 *seen = hs_calloc(i->parent->module->next_instr_id + 1, 1);
-  bool ok = true;
+  hs_arena a = {0};
+  u32 n = i->parent->ninstrs;
+  hlo_positions at = hlo_positions_in(n, hlo_post_order(i->parent, &a), &a);
+  bool *seen = HS_NEW_ARRAY(&a, bool, n), ok = true;
   hlo_for_each_use(u, op)
     if (u->user != i)
       ok = ok && hlo_is_replaced_part(u->user, i) && !hlo_is_root(u->user) &&
-           only_for(u->user, i, seen, 0);
-  hs_free(seen);
+           only_for(u->user, i, &at, seen, 0);
+  hs_arena_free(&a);
   return ok;
 }
 
