@@ -103,7 +103,7 @@ static void fill_lists(viz_explorer *x, const hlo_instr *i, viz_record *r) {
   r->preds = u32_list(x, (u32)v.n, v.v);
   v.n = 0;
   hs_arena a = {0};
-  hlo_ints from = hlo_origins_collect(i, &a);
+  hlo_ints from = hlo_origins_collect(i, VIZ_MOST_SOURCES, &a);
   for (u32 k = 0; k < from.n; k++) hs_vec_push(&v, (u32)from.v[k]);
   bool itself = v.n == 1 && v.v[0] == i->id;
   r->sources = u32_list(x, itself ? 0 : (u32)v.n, v.v);
@@ -186,7 +186,9 @@ static void vec_room(void *vec, u32 n) {  // of u32s, zeros where they are new
 static bool take_instrs(viz_explorer *x, const hlo_computation *c, const viz_version *v, u32 step,
                         u32 *seen) {
   bool touched = false;
+  u32 taken = 0;
   hlo_for_each_instr(i, c) {
+    if (++taken % 1024 == 0 && hs_interrupted()) break;  // the caller polls
     viz_record r = record_of(i, v, step, names_hash(i));
     u32 old = x->open.v[i->id];
     seen[i->id] = 1;

@@ -22,6 +22,8 @@ static inline const void *viz_intern_get(const viz_intern *t, u32 k) {
 void viz_intern_free(viz_intern *);
 
 // ---- explore.c ----------------------------------------------------------------------------------
+enum { VIZ_MOST_SOURCES = 256 };  // of an instruction: what CSE joined stems from thousands
+
 // An instruction over the versions [from, to) in which nothing of it changed. Texts are numbers of
 // strings, in visible form.
 typedef struct viz_record {

@@ -243,20 +243,37 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-hlo_ints hlo_origins_collect(const hlo_instr *i, hs_arena *a) {
+typedef HS_VEC(const hlo_provenance *) provenance_stack;
+
+// The next leaf below what is on the stack; false at the end.
+static bool next_origin(provenance_stack *stack, i64 *source) {
+  while (stack->n) {
+    const hlo_provenance *p = hs_vec_pop(stack);
+    *source = (i64)p->source;
+    if (!p->a) return true;
+    hs_vec_push(stack, p->b);
+    hs_vec_push(stack, p->a);
+  }
+  return false;
+}
+
+bool hlo_stems_from(const hlo_instr *i, u32 source) {
+  if (!i->provenance) return i->source == source + 1;
+  provenance_stack stack = {0};
+  hs_vec_push(&stack, i->provenance);
+  i64 s = -1;
+  for (u32 met = 0; s != (i64)source && met < HLO_MOST_ORIGINS; met++)
+    if (!next_origin(&stack, &s)) break;
+  hs_vec_free(&stack);
+  return s == (i64)source;
+}
+
+hlo_ints hlo_origins_collect(const hlo_instr *i, u32 most, hs_arena *a) {
   HS_VEC(i64) found = {0};
-  HS_VEC(const hlo_provenance *) stack = {0};
+  provenance_stack stack = {0};
   if (i->provenance) hs_vec_push(&stack, i->provenance);
   else if (i->source) hs_vec_push(&found, (i64)i->source - 1);
-  while (stack.n && found.n < 100000) {
-    const hlo_provenance *p = hs_vec_pop(&stack);
-    if (!p->a) {
-      hs_vec_push(&found, (i64)p->source);
-      continue;
-    }
-    hs_vec_push(&stack, p->b);
-    hs_vec_push(&stack, p->a);
-  }
+  for (i64 s; found.n < most && next_origin(&stack, &s);) hs_vec_push(&found, s);
   if (found.n) qsort(found.v, found.n, sizeof *found.v, by_value);
   u32 n = 0;
   for (size_t k = 0; k < found.n; k++)

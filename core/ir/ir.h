@@ -220,8 +220,12 @@ hlo_instr *hlo_find_instr(const hlo_module *, const char *name);
 hlo_computation *hlo_find_comp(const hlo_module *, const char *name);
 // Instructions of all live computations.
 u32 hlo_instr_count(const hlo_module *);
-// Source ids of an instruction, ascending, each once.
-hlo_ints hlo_origins_collect(const hlo_instr *, hs_arena *);
+// Source ids of an instruction, ascending, each once. Sets share parts, and a leaf may be met many
+// times: no more than `most` are looked at.
+enum { HLO_MOST_ORIGINS = 100000 };
+hlo_ints hlo_origins_collect(const hlo_instr *, u32 most, hs_arena *);
+// Whether this is one of them, of the first HLO_MOST_ORIGINS.
+bool hlo_stems_from(const hlo_instr *, u32 source);
 // A hash of structure, shapes, attributes and literals; names and annotations are ignored.
 u64 hlo_fingerprint(const hlo_module *);
 

@@ -165,7 +165,7 @@ hs_status cmd_blame(repl_cmd *c) {
       repl_json_str(j, "pass", n->pass);
       repl_json_str(j, "note", n->text);
     }
-  hlo_ints from = hlo_origins_collect(i, c->scratch);
+  hlo_ints from = hlo_origins_collect(i, HLO_MOST_ORIGINS, c->scratch);
   repl_json *list = repl_json_array(c->doc, "sources");
   hlo_module *loaded = NULL;
   if (from.n) loaded = repl_module_at(c->mod, repl_base(c->mod));

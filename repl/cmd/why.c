@@ -10,10 +10,7 @@ static bool *descendants_of(repl_cmd *c, u32 id) {
       if (i->id == id) return NULL;
   bool *descendants = HS_NEW_ARRAY(c->scratch, bool, c->m->next_instr_id);
   hlo_for_each_comp(k, c->m)
-    hlo_for_each_instr(i, k) {
-      hlo_ints from = hlo_origins_collect(i, c->scratch);
-      for (u32 j = 0; j < from.n; j++) descendants[i->id] |= from.v[j] == (i64)id;
-    }
+    hlo_for_each_instr(i, k) descendants[i->id] = !hs_interrupted() && hlo_stems_from(i, id);
   return descendants;
 }
 
@@ -112,10 +109,9 @@ static const hlo_computation *kernel_of_both(repl_cmd *c, const question *q) {
   hlo_for_each_comp(k, c->m) {
     bool has[2] = {false, false};
     if (!hlo_is_fusion_comp(k)) continue;
-    hlo_for_each_instr(i, k) {
-      hlo_ints from = hlo_origins_collect(i, c->scratch);
-      for (u32 j = 0; j < 2; j++) has[j] |= i->id == q->ids[j] || hlo_ints_has(from, q->ids[j]);
-    }
+    hlo_for_each_instr(i, k)
+      for (u32 j = 0; j < 2 && !hs_interrupted(); j++)
+        has[j] |= i->id == q->ids[j] || hlo_stems_from(i, q->ids[j]);
     if (has[0] && has[1]) return k;
   }
   return NULL;

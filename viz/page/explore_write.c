@@ -230,6 +230,7 @@ static hs_status put_data(hs_buf *b, const viz_explorer *x, const viz_layout *la
   key(b, "comps"), put_comps(b, x);
   key(b, "versions"), put_steps(b, x);
   key(b, "notes"), put_said(b, x);
+  hs_buf_printf(b, ",\"most_sources\":%d", VIZ_MOST_SOURCES);
   key(b, "groups"), put_lists(b, &x->groups);
   HS_TRY(hs_poll());
   // A layout: width, height, boxes, edges of the spec, points of each.

@@ -76,7 +76,7 @@ function provenanceOf(app, pane, id) {
   const first = versionAt(0);
   const name = s => () => first.has(s) ? [el('a', {on: () => app.revealIn(pane, 0, s)}, first.name(s)), ' ', el('small', {}, first.op(s) + ' in version ' + D.versions[0].number)]
                                        : el('small', {}, 'an instruction of the loaded module');
-  return [heading('made from'), listOf(from.map(name), 20)];
+  return [heading(from.length < D.most_sources ? 'made from' : 'made from these and others'), listOf(from.map(name), 20)];
 }
 
 function showInstr(app, pane, id, panel) {

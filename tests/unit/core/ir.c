@@ -242,10 +242,14 @@ static void provenance_unites(void **state) {
   hlo_add_provenance(n, s);
   hlo_replace(t, n);
   hs_arena a = {0};
-  hlo_ints o = hlo_origins_collect(n, &a);
+  hlo_ints o = hlo_origins_collect(n, HLO_MOST_ORIGINS, &a);
   assert_int_equal(o.n, 2);
   assert_int_equal(o.v[0], HS_MIN(ids[0], ids[1]));
   assert_int_equal(o.v[1], HS_MAX(ids[0], ids[1]));
+  assert_int_equal(hlo_origins_collect(n, 1, &a).n, 1);
+  assert_true(hlo_stems_from(n, ids[0]) && hlo_stems_from(n, ids[1]));
+  assert_false(hlo_stems_from(n, n->id));
+  assert_true(hlo_stems_from(s, s->id));
   hs_arena_free(&a);
 }
 
