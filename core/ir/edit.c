@@ -190,15 +190,24 @@ hlo_instr *hlo_load_instr_(hlo_computation *c, hlo_opcode op, const hlo_shape *s
   return i;
 }
 
+void hlo_keep_parameters(hlo_computation *c, const bool *keep) {
+  u32 was = c->nparams, n = 0;
+  hlo_instr *const *old = c->params, **params = params_array(c, was);
+  for (u32 k = 0; k < was; k++)
+    if (keep ? keep[k] : old[k]->nuses || hlo_is_root(old[k])) params[n++] = old[k];
+  if (n == was) return;
+  hlo_set_params_(c, n, params);
+  for (u32 k = 0, left = 0; k < was; k++) {
+    if (left == n || params[left] != old[k]) hlo_remove(old[k]);
+    else if (left++ != k) hlo_set_attr_int(old[k], HLO_ATTR_PARAMETER_NUMBER, left - 1);
+  }
+}
+
 void hlo_remove_parameter(hlo_computation *c, i64 number) {
-  hlo_instr *gone = c->params[number];
-  hlo_instr **params = params_array(c, c->nparams);
-  for (u32 k = 0, n = 0; k < c->nparams; k++)
-    if (k != number) params[n++] = c->params[k];
-  hlo_set_params_(c, c->nparams - 1, params);
-  for (u32 k = (u32)number; k < c->nparams; k++)
-    hlo_set_attr_int(params[k], HLO_ATTR_PARAMETER_NUMBER, k);
-  hlo_remove(gone);
+  bool *keep = hs_alloc(c->nparams);
+  for (u32 k = 0; k < c->nparams; k++) keep[k] = k != number;
+  hlo_keep_parameters(c, keep);
+  hs_free(keep);
 }
 
 hlo_instr *hlo_add_gte(hlo_instr *tuple, i64 index) {

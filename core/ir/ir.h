@@ -378,7 +378,9 @@ void hlo_reorder(hlo_computation *, hlo_instr *const *order);
 // Puts operands and control predecessors before their users in the list, moving as few instructions
 // as it can; cheap where the order is right already.
 void hlo_put_in_order(hlo_computation *);
-// Removes a parameter that is unused; later ones are renumbered.
+// Removes the parameters that are not kept, all of them unused, and renumbers the others; without
+// `keep` those that are neither used nor the root.
+void hlo_keep_parameters(hlo_computation *, const bool *keep);
 void hlo_remove_parameter(hlo_computation *, i64 number);
 
 // ---- provenance ---------------------------------------------------------------------------------

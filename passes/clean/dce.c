@@ -148,8 +148,7 @@ static void trim_operands(pass_ctx *c, hlo_instr *f) {
   u32 n = 0, was = f->noperands;
   for (u32 k = 0; k < was; k++)
     if (body->params[k]->nuses || hlo_is_root(body->params[k])) ops[n++] = hlo_operand(f, k);
-  for (u32 k = was; k-- > 0;)
-    if (!body->params[k]->nuses && !hlo_is_root(body->params[k])) hlo_remove_parameter(body, k);
+  hlo_keep_parameters(body, NULL);
   hlo_set_operands(f, n, ops);
 }
 
@@ -198,8 +197,7 @@ static hs_status trim_called(const dce *d, hlo_computation *x, const pass_call_s
   if (live == nparams || from == to || !pass_may_rewrite(d->c)) return HS_GOOD;
   pass_note_done(d->c, sites->sites[from].i, NULL, "%u operands unused in %s", nparams - live,
                  x->name);
-  for (u32 k = nparams; k-- > 0;)
-    if (!used[k]) hlo_remove_parameter(x, k);
+  hlo_keep_parameters(x, used);
   for (u32 s = from; s < to; s++) {
     if (is_async(sites->sites[s].i) && sites->sites[s].i->opcode != HLO_ASYNC_START) continue;
     hlo_instr *call = sites->sites[s].i, **ops = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, live + 1),
@@ -293,8 +291,7 @@ static void trim_entry(pass_ctx *c) {
     if (left->n) hlo_set_module_attr(m, (hlo_attr){.id = HLO_ATTR_BUFFER_DONOR, .v.p = left});
     else hlo_remove_module_attr(m, HLO_ATTR_BUFFER_DONOR);
   }
-  for (u32 k = n; k-- > 0;)
-    if (!used[k]) hlo_remove_parameter(e, k);
+  hlo_keep_parameters(e, used);
 }
 
 hs_status pass_remove_unused(pass_ctx *c) { return remove_unused(&(dce){.c = c}); }

@@ -300,8 +300,7 @@ static void cut_module(hlo_module *m, hlo_instr *root, i64 height) {
     p = i->prev;
     if (i != root && i->opcode != HLO_PARAMETER && !i->nuses) hlo_remove(i);
   }
-  for (u32 k = comp->nparams; k-- > 0;)
-    if (!comp->params[k]->nuses && comp->params[k] != root) hlo_remove_parameter(comp, k);
+  hlo_keep_parameters(comp, NULL);
   cut_drop_uncalled(m);
   hs_arena_free(&a);
 }

@@ -66,9 +66,7 @@ static void remove_unused(hlo_computation *c) {
 
 void cut_clean(hlo_module *m) {
   hlo_for_each_comp(k, m) remove_unused(k);
-  hlo_computation *c = m->entry;
-  for (u32 k = c->nparams; k-- > 0;)
-    if (!c->params[k]->nuses && c->params[k] != c->root) hlo_remove_parameter(c, k);
+  hlo_keep_parameters(m->entry, NULL);
   cut_drop_uncalled(m);
 }
 
