@@ -156,26 +156,25 @@ static ev_used used_sizes(const hlo_instr *i, u32 nin, hlo_literal *const *ops) 
   return u;
 }
 
-// The operand with its one element in use along some dimensions repeated along them.
+// The operand with its one element in use along some dimensions repeated along all of them: where
+// the result's type is static, what was beyond the other operand's elements counts too.
 static hs_status spread_used(ev *e, const ev_used *u, hlo_literal **op) {
   const hlo_shape *s = (*op)->shape;
   const i32 *has = (*op)->dynamic_sizes;
-  i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK], n[HLO_MAX_RANK];
+  i64 from[HLO_MAX_RANK], to[HLO_MAX_RANK];
   bool any = false;
   hlo_row_major_strides(s->rank, s->dims, from);
   hlo_row_major_strides(s->rank, s->dims, to);
   for (u32 d = 0; has && d < s->rank; d++) {
     bool here = has[d] == 1 && u->size[d] > 1;
     any |= here;
-    n[d] = u->size[d];
     if (here) from[d] = 0;
   }
   if (!any) return HS_GOOD;
   hlo_literal *r;
   HS_TRY(ev_new(e, s, &r));
   size_t w = hlo_dtype_storage(s->dtype);
-  memset(r->data, 0, r->bytes);
-  ev_copy(w, s->rank, n, r->data, to, (*op)->data, from);
+  ev_copy(w, s->rank, s->dims, r->data, to, (*op)->data, from);
   for (u32 d = 0; d < s->rank && r->dynamic_sizes; d++) r->dynamic_sizes[d] = u->size[d];
   hlo_literal_unref(*op);
   *op = r;

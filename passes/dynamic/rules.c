@@ -52,9 +52,12 @@ static hlo_instr *repeated(hlo_instr *x, u32 dim, hlo_instr *single) {
 static hlo_instr *joined(hlo_instr *i, u32 dim, hlo_instr *x, hlo_instr *y) {
   hlo_instr *least = dyn_op(HLO_MINIMUM, x, y), *one = dyn_const(i->parent, 1);
   if (i->noperands != 2 || bound(i, dim) < 2) return least;
-  hlo_instr *single[] = {hlo_build_compare(x, one, HLO_DIRECTION_EQ),
-                         hlo_build_compare(y, one, HLO_DIRECTION_EQ)};
-  for (u32 k = 0; k < 2; k++) hlo_set_operand(i, k, repeated(hlo_operand(i, k), dim, single[k]));
+  hlo_instr *n[] = {x, y}, *single[2];
+  for (u32 k = 0; k < 2; k++) single[k] = hlo_build_compare(n[k], one, HLO_DIRECTION_EQ);
+  for (u32 k = 0; k < 2; k++) {
+    hlo_instr *more = hlo_build_compare(n[!k], one, HLO_DIRECTION_GT);
+    hlo_set_operand(i, k, repeated(hlo_operand(i, k), dim, dyn_op(HLO_AND, single[k], more)));
+  }
   return hlo_build_select(single[0], y, hlo_build_select(single[1], x, least));
 }
 
