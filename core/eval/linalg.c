@@ -357,15 +357,47 @@ hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops
 }
 
 // ---- batch norms --------------------------------------------------------------------------------
-// Everything as doubles; element k of an array belongs to feature (k / inner) % features.
+// Everything as doubles; element k of an array belongs to feature (k / inner) % features. What is
+// not in use counts in no sum, nor among the elements that a feature has.
 typedef struct norm {
   i64 features, inner, n, per;
   double *in[5];
+  bool *unused;  // by element of the activation; NULL: all are in use
   double eps;
 } norm;
 
 static void norm_free(norm *b) {
   for (int k = 0; k < 5; k++) hs_free(b->in[k]);
+  hs_free(b->unused);
+}
+
+// Features must all be in use, and a gradient's arrays have the same sizes.
+static bool sizes_agree(u32 n, hlo_literal *const *ops, i64 f) {
+  const hlo_literal *x = ops[0];
+  if (ev_is_cut(x) && x->dynamic_sizes[f] < x->shape->dims[f]) return false;
+  for (u32 k = 1; k < n; k++) {
+    bool large = k == 4 && ops[k]->shape->rank == x->shape->rank;
+    if (ev_is_cut(ops[k]) != (large && ev_is_cut(x))) return false;
+    for (u32 d = 0; ev_is_cut(ops[k]) && d < x->shape->rank; d++)
+      if (ops[k]->dynamic_sizes[d] != x->dynamic_sizes[d]) return false;
+  }
+  return true;
+}
+
+static hs_status find_unused(const hlo_literal *x, i64 f, norm *b) {
+  if (!ev_is_cut(x)) return HS_GOOD;
+  b->unused = hs_try_calloc((size_t)b->n + 1, sizeof *b->unused);
+  if (!b->unused) return hs_fail(HS_E_NO_MEMORY, "no memory for a batch norm");
+  const hlo_shape *s = x->shape;
+  i64 at[HLO_MAX_RANK] = {0}, k = 0;
+  b->per = 1;
+  for (u32 d = 0; d < s->rank; d++)
+    if (d != f) b->per *= x->dynamic_sizes[d];
+  if (b->n) do {
+      for (u32 d = 0; d < s->rank; d++) b->unused[k] |= at[d] >= x->dynamic_sizes[d];
+      k++;
+    } while (ev_next(s->rank, s->dims, at));
+  return HS_GOOD;
 }
 
 static hs_status norm_init(const hlo_instr *i, u32 n, hlo_literal *const *ops, i64 f, double eps,
@@ -373,6 +405,7 @@ static hs_status norm_init(const hlo_instr *i, u32 n, hlo_literal *const *ops, i
   const hlo_shape *s = ops[0]->shape;
   *b = (norm){0};
   if (f < 0 || f >= s->rank) return ev_unsupported(i, "with this feature_index");
+  if (!sizes_agree(n, ops, f)) return ev_unsupported(i, "with these sizes in use");
   b->features = s->dims[f];
   b->inner = ev_product(s->rank - (u32)f - 1, s->dims + f + 1);
   b->n = s->elements;
@@ -391,12 +424,16 @@ static hs_status norm_init(const hlo_instr *i, u32 n, hlo_literal *const *ops, i
     }
     ev_convert(ops[k]->shape->dtype, ops[k]->data, HLO_F64, b->in[k], len);
   }
-  return HS_GOOD;
+  hs_status st = find_unused(ops[0], f, b);
+  if (!hs_ok(st)) norm_free(b);
+  return st;
 }
+static bool is_used(const norm *b, i64 k) { return !b->unused || !b->unused[k]; }
 static i64 feature_of(const norm *b, i64 k) { return k / b->inner % b->features; }
 
-static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, u32 n, double *const *v,
-                          hlo_literal **out) {
+// x: the activation, of which the first result has the sizes.
+static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, const hlo_literal *x, u32 n,
+                          double *const *v, hlo_literal **out) {
   hlo_literal *r[3] = {0};
   hs_status st = HS_GOOD;
   HS_TRY(hs_poll());  // the loops may have stopped
@@ -411,6 +448,7 @@ static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, u32 n, doubl
     }
     st = ev_new(e, s, &r[k]);
     if (hs_ok(st)) ev_convert(HLO_F64, v[k], s->dtype, r[k]->data, s->elements);
+    if (hs_ok(st) && !k && r[k]->dynamic_sizes && s->rank == x->shape->rank) ev_keep_sizes(r[k], x);
   }
   if (!hs_ok(st)) {
     for (u32 k = 0; k < n; k++) hlo_literal_unref(r[k]);
@@ -433,10 +471,11 @@ hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   double *mean = hs_try_calloc((size_t)b.features + 1, sizeof *mean),
          *var = hs_try_calloc((size_t)b.features + 1, sizeof *var);
   if (!mean || !var) return norm_no_memory(&b, mean, var);
-  for (i64 k = 0; k < b.n && !hs_stops(k); k++) mean[feature_of(&b, k)] += b.in[0][k];
+  for (i64 k = 0; k < b.n && !hs_stops(k); k++)
+    if (is_used(&b, k)) mean[feature_of(&b, k)] += b.in[0][k];
   for (i64 f = 0; f < b.features; f++) mean[f] /= (double)b.per;
   for (i64 k = 0; k < b.n && !hs_stops(k); k++) {
-    double d = b.in[0][k] - mean[feature_of(&b, k)];
+    double d = is_used(&b, k) ? b.in[0][k] - mean[feature_of(&b, k)] : 0;
     var[feature_of(&b, k)] += d * d;
   }
   for (i64 f = 0; f < b.features; f++) var[f] /= (double)b.per;
@@ -446,7 +485,7 @@ hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   }
   for (i64 f = 0; f < b.features && inverse; f++) var[f] = 1 / sqrt(var[f] + b.eps);
   double *v[3] = {b.in[0], mean, var};
-  hs_status st = norm_out(e, i, &b, 3, v, out);
+  hs_status st = norm_out(e, i, &b, ops[0], 3, v, out);
   hs_free(mean);
   hs_free(var);
   norm_free(&b);
@@ -461,7 +500,7 @@ hs_status ev_norm_inference(ev *e, const hlo_instr *i, u32 n, hlo_literal *const
     i64 f = feature_of(&b, k);
     b.in[0][k] = (b.in[0][k] - b.in[3][f]) / sqrt(b.in[4][f] + b.eps) * b.in[1][f] + b.in[2][f];
   }
-  hs_status st = norm_out(e, i, &b, 1, b.in, out);
+  hs_status st = norm_out(e, i, &b, ops[0], 1, b.in, out);
   norm_free(&b);
   return st;
 }
@@ -479,6 +518,7 @@ hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   for (i64 f = 0; f < b.features && inverse; f++) var[f] = 1 / (var[f] * var[f]) - b.eps;
   for (i64 k = 0; k < b.n && !hs_stops(k); k++) {
     i64 f = feature_of(&b, k);
+    if (!is_used(&b, k)) continue;
     offset[f] += g[k];
     scale[f] += g[k] * (x[k] - mean[f]);  // divided at the end: each term could be infinite
   }
@@ -490,7 +530,7 @@ hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   }
   for (i64 f = 0; f < b.features; f++) scale[f] /= sqrt(var[f] + b.eps);
   double *v[3] = {b.in[0], scale, offset};
-  hs_status st = norm_out(e, i, &b, 3, v, out);
+  hs_status st = norm_out(e, i, &b, ops[0], 3, v, out);
   hs_free(scale);
   hs_free(offset);
   norm_free(&b);

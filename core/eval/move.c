@@ -285,8 +285,12 @@ hs_status hlo_eval_concatenate(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
       ev_copy(w, to->rank, n, (char *)(*out)->data + at * ts[dim] * (i64)w, ts, ops[k]->data, fs);
     at += n[dim];
     if ((*out)->dynamic_sizes && ops[k]->dynamic_sizes)
-      for (u32 d = 0; d < to->rank; d++)
-        if (d != dim) (*out)->dynamic_sizes[d] = ops[k]->dynamic_sizes[d];
+      for (u32 d = 0; d < to->rank; d++) {
+        // the last part's size, but all of a dimension is one only where something sets it
+        i32 has = ops[k]->dynamic_sizes[d];
+        bool sized = has < from->dims[d] || ev_has_size(hlo_operand(i, k), d);
+        if (d != dim && sized) (*out)->dynamic_sizes[d] = has;
+      }
   }
   if ((*out)->dynamic_sizes) (*out)->dynamic_sizes[dim] = (i32)at;
   return HS_GOOD;

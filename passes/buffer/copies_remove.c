@@ -417,7 +417,9 @@ static void merge_value(remover *r, u32 d, u32 s) {
 
 static bool try_remove(remover *r, hlo_instr *copy) {
   u32 d = r->f->base[copy->id], s = r->source[d];
-  if (s == CP_NONE || copy->shape != hlo_operand(copy, 0)->shape || r->f->work > CP_WORK_MOST)
+  const hlo_instr *x = hlo_operand(copy, 0);
+  // a copy ends the size that its operand hides
+  if (s == CP_NONE || copy->shape != x->shape || pass_hides_size(x) || r->f->work > CP_WORK_MOST)
     return false;
   bool regions = r->region_limit != 0 && hlo_operand(copy, 0)->opcode != HLO_BROADCAST;
   u32 s1 = next_of(r, s), d1 = next_of(r, d), d0 = prev_of(r, d);

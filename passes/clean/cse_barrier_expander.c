@@ -11,6 +11,11 @@ static hs_status run(pass_ctx *c) {
     if (hlo_is_fusion_comp(comp)) continue;
     hlo_for_each_instr_safe(i, comp) {
       if (i->opcode != HLO_OPT_BARRIER) continue;
+      const hlo_instr *x = hlo_operand(i, 0);
+      if (pass_hides_size(x) || x->shape->logical != i->shape->logical) {
+        pass_note_declined(c, i, NULL, "it ends a size of its operand");
+        continue;
+      }
       if (!pass_may_rewrite(c)) return HS_GOOD;
       pass_note_done(c, i, NULL, "barrier removed");
       pass_relay_control(i);

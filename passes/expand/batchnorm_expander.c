@@ -160,6 +160,24 @@ static void shard(const bnorm *b, const hlo_instr *last, const hlo_sharding *s) 
                                             : rest);
 }
 
+// The sizes of the expansion's steps are the result's where all large arrays have their dynamic
+// dimensions in common, and features are all in use.
+static const char *why_not(const hlo_instr *i) {
+  const hlo_shape *x = hlo_operand(i, 0)->shape;
+  const i64 feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0);
+  for (u32 k = 0; k < i->noperands; k++)
+    if (pass_hides_size(hlo_operand(i, k))) return "a size is set under a static type";
+  for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < i->noperands + n; k++) {
+    const hlo_shape *s = k < n ? hlo_shape_leaf(i->shape, k) : hlo_operand(i, k - n)->shape;
+    bool small = k < n ? k > 0 : k - n > 0 && k - n < 4;
+    if (hlo_dim_is_dynamic(s, small ? 0 : (u32)feature)) return "its features have a dynamic size";
+    for (u32 d = 0; !small && d < x->rank; d++)
+      if (hlo_dim_is_dynamic(s, d) != hlo_dim_is_dynamic(x, d))
+        return "its types have other dynamic dimensions";
+  }
+  return NULL;
+}
+
 static hs_status run(pass_ctx *c) {
   bool training = pass_option_bool(c, "rewrite_training_op"),
        inference = pass_option_bool(c, "rewrite_inference_op"),
@@ -171,8 +189,9 @@ static hs_status run(pass_ctx *c) {
                   (i->opcode == HLO_BATCH_NORM_INFERENCE && inference) ||
                   (i->opcode == HLO_BATCH_NORM_GRAD && grad);
       if (!mine) continue;
-      if (pass_hides_size(hlo_operand(i, 0))) {
-        pass_note_declined(c, i, NULL, "a size is set under a static type");
+      const char *why = why_not(i);
+      if (why) {
+        pass_note_declined(c, i, NULL, "%s", why);
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;

@@ -259,8 +259,25 @@ static bool too_large(const hlo_instr *i) {
   return large;
 }
 
+// Does the result's type show a size that no operand's does, nor a set-dimension-size before it? A
+// parameter hides it, and a convert of that would end it.
+static bool shows_hidden_size(const hlo_instr *i) {
+  const hlo_shape *s = i->shape;
+  for (u32 k = 0; k < i->noperands; k++)
+    if (pass_hides_size(hlo_operand(i, k))) return false;
+  for (u32 d = 0; hlo_shape_is_array(s) && d < s->rank; d++) {
+    bool shown = !hlo_dim_is_dynamic(s, d);
+    for (u32 k = 0; k < i->noperands; k++) {
+      const hlo_shape *x = hlo_operand(i, k)->shape;
+      shown |= x->rank != s->rank || hlo_dim_is_dynamic(x, d);
+    }
+    if (!shown) return true;
+  }
+  return false;
+}
+
 static void normalize(normalizer *z, hlo_instr *i) {
-  if (too_large(i)) return;
+  if (too_large(i) || shows_hidden_size(i)) return;
   u32 low = count(i->shape, HLO_BF16), high = count(i->shape, HLO_F32), ncalled;
   bool operand = false;
   hlo_computation **called;
