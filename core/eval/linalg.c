@@ -158,12 +158,13 @@ hs_status hlo_eval_fft(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal
   for (u32 k = 0; k < len.n; k++)
     if (len.v[k] < 1) return ev_unsupported(i, "of length 0");
   HS_TRY(ev_new(e, to, out));
+  u32 last = from->rank - 1, first = from->rank - len.n;
+  ev_batch_sizes(first, ops[0], *out);
   if (!to->elements) return HS_GOOD;
   if (!from->elements) {
     memset((*out)->data, 0, (*out)->bytes);
     return HS_GOOD;
   }
-  u32 last = from->rank - 1, first = from->rank - len.n;
   bool inverse = type == HLO_FFT_TYPE_IFFT || type == HLO_FFT_TYPE_IRFFT,
        real_out = type == HLO_FFT_TYPE_IRFFT;
   zz *a = to_complex(ops[0]);
@@ -197,6 +198,7 @@ hs_status hlo_eval_cholesky(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_li
   zz *a = to_complex(ops[0]);
   if (!a) return hs_fail(HS_E_NO_MEMORY, "no memory for a factorization");
   hs_status st = ev_new(e, s, out);
+  if (hs_ok(st)) ev_batch_sizes(s->rank - 2, ops[0], *out);
   for (i64 b = 0; b < batches && hs_ok(st); b++) {
     zz *m = a + b * n * n;
     // Work on the lower triangle; an upper one is its conjugate mirror.
@@ -325,6 +327,7 @@ hs_status hlo_eval_triangular_solve(ev *e, const hlo_instr *i, hlo_literal **ops
   zz *a = to_complex(ops[0]), *x = to_complex(ops[1]);
   hs_status st =
       a && x ? ev_new(e, s, out) : hs_fail(HS_E_NO_MEMORY, "no memory for a triangular solve");
+  if (hs_ok(st)) ev_batch_sizes(s->rank - 2, ops[0], *out);
   bool transposed = trans == HLO_TRANSPOSE_TRANSPOSE || trans == HLO_TRANSPOSE_ADJOINT;
   // x op(a) = b is op(a)^T x^T = b^T: the matrix is transposed once more.
   bool flip = transposed == left, conjugate = trans == HLO_TRANSPOSE_ADJOINT,

@@ -205,6 +205,8 @@ hs_status ev_join_sizes(ev *, const hlo_instr *, u32 nin, hlo_literal **ops, ev_
 void ev_use(hlo_literal *result, const ev_used *);
 // Puts a value (NULL: zeros) in place of the elements that are not in use.
 hs_status ev_fill_unused(ev *, hlo_literal **op, const void *value);
+// The sizes of the first n dimensions, for a result that is worked out one batch after the other.
+void ev_batch_sizes(u32 n, const hlo_literal *from, hlo_literal *out);
 // Sets the size of a result with dynamic dimensions along one of them: how many windows fit into
 // what is in use.
 void ev_window_size(const hlo_window_dim *, const hlo_literal *from, i64 from_dim, hlo_literal *out,

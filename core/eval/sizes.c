@@ -76,6 +76,10 @@ static void set_used(hlo_literal *out, i64 dim, const hlo_literal *from, i64 fro
     out->dynamic_sizes[dim] = from->dynamic_sizes[from_dim];
 }
 
+void ev_batch_sizes(u32 n, const hlo_literal *from, hlo_literal *out) {
+  for (u32 d = 0; d < n; d++) set_used(out, d, from, d);
+}
+
 void ev_dot_sizes(const ev_dims *d, hlo_literal *const *ops, hlo_literal *out) {
   const hlo_ints batch[] = {d->lhs_batch, d->rhs_batch},
                  sum[] = {d->lhs_contracting, d->rhs_contracting};

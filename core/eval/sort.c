@@ -467,9 +467,7 @@ hs_status hlo_eval_topk(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_litera
     hlo_literal_unref(r[1]);
     return st;
   }
-  for (u32 j = 0; j < 2; j++)  // lines keep their sizes
-    for (u32 d = 0; d + 1 < s->rank && r[j]->dynamic_sizes && ops[0]->dynamic_sizes; d++)
-      r[j]->dynamic_sizes[d] = ops[0]->dynamic_sizes[d];
+  for (u32 j = 0; j < 2; j++) ev_batch_sizes(s->rank - 1, ops[0], r[j]);
   *out = hlo_literal_tuple(to, 2, r);
   return HS_GOOD;
 }

@@ -261,6 +261,13 @@ static bool in_scheduling_group(const hlo_instr *i) {
   return pass_frontend(i, "_scheduling_group_id") != NULL;
 }
 
+// Its branches don't see a size that an operand's type hides.
+static bool ends_a_size(pass_ctx *c, const hlo_instr *i) {
+  if (!pass_reads_hidden(i)) return false;
+  pass_note_declined(c, i, NULL, "a size is set under a static type");
+  return true;
+}
+
 // Replaces the conditional by a branch, or by both and selects; true when it did.
 static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const *b, u32 n) {
   if (hlo_is_controlled(i)) {
@@ -275,6 +282,7 @@ static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const
     pass_note_declined(c, i, NULL, "it is in a scheduling group");
     return false;
   }
+  if (ends_a_size(c, i)) return false;
   i64 taken = n == 1 ? 0 : constant_branch(i, n);
   bool same = n > 1 && taken < 0;
   for (u32 k = 1; same && k < n; k++)
@@ -381,6 +389,7 @@ static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
     pass_note_declined(c, i, NULL, "a branch has a side effect");
     return;
   }
+  if (ends_a_size(c, i)) return;
   if (to_select(c, i, b)) pass_note_done(c, i, NULL, "both branches computed, then selected");
 }
 

@@ -165,8 +165,7 @@ static void shard(const bnorm *b, const hlo_instr *last, const hlo_sharding *s) 
 static const char *why_not(const hlo_instr *i) {
   const hlo_shape *x = hlo_operand(i, 0)->shape;
   const i64 feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0);
-  for (u32 k = 0; k < i->noperands; k++)
-    if (pass_hides_size(hlo_operand(i, k))) return "a size is set under a static type";
+  if (pass_reads_hidden(i)) return "a size is set under a static type";
   for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < i->noperands + n; k++) {
     const hlo_shape *s = k < n ? hlo_shape_leaf(i->shape, k) : hlo_operand(i, k - n)->shape;
     bool small = k < n ? k > 0 : k - n > 0 && k - n < 4;

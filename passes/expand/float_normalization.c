@@ -263,8 +263,7 @@ static bool too_large(const hlo_instr *i) {
 // parameter hides it, and a convert of that would end it.
 static bool shows_hidden_size(const hlo_instr *i) {
   const hlo_shape *s = i->shape;
-  for (u32 k = 0; k < i->noperands; k++)
-    if (pass_hides_size(hlo_operand(i, k))) return false;
+  if (pass_reads_hidden(i)) return false;
   for (u32 d = 0; hlo_shape_is_array(s) && d < s->rank; d++) {
     bool shown = !hlo_dim_is_dynamic(s, d);
     for (u32 k = 0; k < i->noperands; k++) {

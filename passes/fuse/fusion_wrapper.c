@@ -51,12 +51,6 @@ static bool wraps(const hlo_instr *i, bool newer, bool tiled) {
   return newer && !hlo_shape_is_dynamic(i->shape);
 }
 
-static bool reads_hidden_size(const hlo_instr *i) {
-  for (u32 k = 0; k < i->noperands; k++)
-    if (pass_hides_size(hlo_operand(i, k))) return true;
-  return false;
-}
-
 static void wrap(pass_ctx *c, hlo_instr *i) {
   hs_buf name = {0};
   hs_buf_printf(&name, "wrapped_%s_computation", hlo_op_text(i->opcode));
@@ -107,7 +101,7 @@ static hs_status run(pass_ctx *c) {
         pass_called_all(i, c->scratch, &v, &nv);
         for (u32 j = 0; j < nv; j++) launched[v[j]->id] = true;
       }
-      if (!wraps(i, newer, tiled) || reads_hidden_size(i)) continue;
+      if (!wraps(i, newer, tiled) || pass_reads_hidden(i)) continue;
       if (!pass_may_rewrite(c)) return HS_GOOD;
       wrap(c, i);
     }

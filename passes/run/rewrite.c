@@ -195,6 +195,11 @@ bool pass_hides_size(const hlo_instr *x) {
   }
   return false;
 }
+bool pass_reads_hidden(const hlo_instr *i) {
+  for (u32 k = 0; k < i->noperands; k++)
+    if (pass_hides_size(hlo_operand(i, k))) return true;
+  return false;
+}
 bool pass_is_cut(const hlo_instr *x) {
   return pass_hides_size(x) || hlo_shape_is_dynamic(x->shape);
 }

@@ -114,6 +114,7 @@ hlo_instr *pass_as_stated(hlo_instr *, const hlo_shape *stated);
 // Is it a size set along a dimension that its type calls static? That lasts until the next
 // operation.
 bool pass_hides_size(const hlo_instr *);
+bool pass_reads_hidden(const hlo_instr *);  // of any operand
 // Whether only a part of the value may be in use: by its type, or by a size that it hides.
 bool pass_is_cut(const hlo_instr *);
 bool pass_reads_cut(const hlo_instr *);  // of any operand
