@@ -9,7 +9,7 @@
 //           four-step form; Bailey, FFTs in External or Hierarchical Memory, 1990), so that a line
 //           alone fills vectors, caches and threads.
 //   chirp   a length with a large prime factor as a convolution with a chirp, through transforms of
-//           a length with small factors (Bluestein, 1970).
+//           a length with small factors (Bluestein, 1970), side by side or each one split.
 //
 // Real lines of even length n go through complex ones of n / 2. The kernels are in fft_lanes.h.
 // Why our own: FFTW is GPL, and pocketfft is C++ and leaves a single long line to one core.
@@ -17,7 +17,7 @@
 
 #include "backends/cpu/rt/rt.h"
 
-enum { FFT_MOST_PRIME = 31, FFT_MOST_PASSES = 48, FFT_MOST_LANES = 16 };
+enum { FFT_MOST_PRIME = 127, FFT_MOST_RESULTS = 4, FFT_MOST_PASSES = 48, FFT_MOST_LANES = 16 };
 
 // The passes of a length with small prime factors. table: for each pass, for odd radices their
 // roots of unity, then its twiddle factors; turns: e^(-2 pi i k / 2n), of a half of a real line.
@@ -43,7 +43,7 @@ typedef enum fft_kind {
   FFT_TO_REAL
 } fft_kind;
 
-typedef enum fft_way { FFT_LINES, FFT_SPLIT, FFT_CHIRP } fft_way;
+typedef enum fft_way { FFT_LINES, FFT_CHIRP_LINES, FFT_SPLIT, FFT_CHIRP } fft_way;
 
 typedef struct fft_stage {
   fft_kind kind;
@@ -53,8 +53,10 @@ typedef struct fft_stage {
   double scale;   // of the result
   fft_plan plan;  // n: complex numbers of a line; passes where `way` is lines
   fft_split split;
-  // chirp: its transforms have m numbers; the chirp, n, and the transform of its inverse, m
+  // chirp: its transforms have m numbers, of one plan or split; the chirp, n, and the transform of
+  // its inverse, m
   i64 m;
+  fft_plan whole;
   void *chirp, *filter;
   // lines begin at outer * len + inner; len and steps in numbers of the array
   i64 lines, inner, src_len, dst_len;
@@ -223,7 +225,7 @@ static bool factor(i64 n, fft_plan *p) {
   p->n = n;
   p->npasses = 0;
   for (i64 r = FFT_MOST_PRIME; r > 2; r -= 2)  // composites never divide what is left but as primes
-    if (r == 3 || r == 5 || r == 7 || (r % 3 && r % 5 && r % 7))
+    if (r == 3 || r == 5 || r == 7 || r == 11 || (r % 3 && r % 5 && r % 7 && r % 11))
       for (; n % r == 0; n /= r) p->radix[p->npasses++] = r;
   for (; n % 8 == 0 && n != 16 && n != 32; n /= 8) p->radix[p->npasses++] = 8;
   for (; n % 4 == 0; n /= 4) p->radix[p->npasses++] = 4;
@@ -364,11 +366,13 @@ static bool whole_line(const fft *f, const fft_stage *g, const void *src, void *
 // The chirp and the transform of the filter, in scratch of the heap.
 static bool plan_chirp(fft *f, fft_stage *g) {
   const i64 n = g->plan.n, m = g->m;
+  const bool split = g->way == FFT_CHIRP;
   const size_t e = number(f);
   g->chirp = new_table(f->wide, n);
   g->filter = new_table(f->wide, m);
   char *line = hs_try_alloc(2 * e * (size_t)m),
-       *lanes = hs_try_alloc(64 + lanes_memory(f, HS_MAX(g->split.plan[0].n, g->split.plan[1].n)));
+       *lanes = hs_try_alloc(
+           64 + lanes_memory(f, split ? HS_MAX(g->split.plan[0].n, g->split.plan[1].n) : m));
   bool good = g->chirp && g->filter && line && lanes;
   if (good) {
     memset(line, 0, e * (size_t)m);
@@ -379,7 +383,12 @@ static bool plan_chirp(fft *f, fft_stage *g) {
       if (k) put(line, f->wide, m - k, M_PI * (double)square / (double)n);
     }
     char *at = (char *)(((uintptr_t)lanes + 63) & ~(uintptr_t)63);
-    transform_line(f, &g->split, line, line + e * (size_t)m, g->filter, false, 1.0 / (double)m, at);
+    const double scale = 1.0 / (double)m;
+    const fft_stage alone = {.plan = g->whole, .scale = scale};
+    const fft_lanes one = {.lanes = 1, .step = 1};
+    if (split)
+      transform_line(f, &g->split, line, line + e * (size_t)m, g->filter, false, scale, at);
+    else f->k->lines(&alone, line, g->filter, &one, &one, at);
   }
   hs_free(line);
   hs_free(lanes);
@@ -401,7 +410,7 @@ static void lines_chunk(void *ctx, i64 chunk, u32 thread) {
   stage_job *j = ctx;
   const fft_stage *g = j->g;
   i64 w = j->f->k->lanes, across = g->inner >= w ? (g->inner + w - 1) / w : 0;
-  void *memory = cpu_par_memory(lanes_memory(j->f, g->plan.n));
+  void *memory = cpu_par_memory(lanes_memory(j->f, g->m));
   if (!memory) return __atomic_store_n(&j->failed, true, __ATOMIC_RELAXED);
   fft_lanes from = {.near = across > 0, .step = g->inner}, to = from;
   if (across) {
@@ -434,7 +443,7 @@ static hs_status run_stage(const fft *f, const fft_stage *g, const void *src, vo
                            char *scratch) {
   stage_job j = {f, g, src, dst, false};
   i64 w = f->k->lanes;
-  if (g->way == FFT_LINES)
+  if (g->way == FFT_LINES || g->way == FFT_CHIRP_LINES)
     cpu_par_for(lines_chunk, &j,
                 g->inner >= w ? g->lines / g->inner * ((g->inner + w - 1) / w)
                               : (g->lines + w - 1) / w);
@@ -467,6 +476,7 @@ static void free_fft(void *state) {
   for (u32 k = 0; k < f->nstages; k++) {
     fft_stage *g = &f->stage[k];
     free_plan(&g->plan);
+    free_plan(&g->whole);
     free_plan(&g->split.plan[0]);
     free_plan(&g->split.plan[1]);
     hs_free(g->split.turns);
@@ -507,6 +517,17 @@ static i64 chirp_length(i64 n, i64 lanes, fft_split *s) {
   return best;
 }
 
+// The smallest length of at least n that is a power of two, perhaps times 3, 5, 9 or 15.
+static i64 whole_chirp_length(i64 n) {
+  i64 best = INT64_MAX;
+  for (i64 odd = 1; odd <= 15; odd += odd < 5 ? 2 : odd == 5 ? 4 : 6) {
+    i64 m = odd;
+    while (m < n) m *= 2;
+    best = HS_MIN(best, m);
+  }
+  return best;
+}
+
 // How the stage's lines are taken, and its plans; false when there is no memory for them.
 static bool plan_stage(fft *f, fft_stage *g) {
   enum { CACHE = 512 << 10, FEW_LINES = 8, SHARED = 1 << 14 };
@@ -517,10 +538,15 @@ static bool plan_stage(fft *f, fft_stage *g) {
     if (!g->plan.turns) return false;
     for (i64 k = 0; k <= n; k++) put_turn(g->plan.turns, f->wide, k, k, 2 * n);
   }
-  bool smooth = factor(n, &g->plan),
-       side_by_side = g->inner >= w || (g->lines >= w / 2 && lanes_memory(f, n) <= CACHE);
-  if (smooth && (side_by_side || !split_length(n, w, &g->split)))
+  bool smooth = factor(n, &g->plan);
+  g->m = smooth ? n : whole_chirp_length(2 * n - 1);
+  bool many = g->lines >= w / 2 && lanes_memory(f, g->m) <= CACHE;
+  if (smooth && (many || g->inner >= w || !split_length(n, w, &g->split)))
     return plan_passes(&g->plan, f->wide);
+  if (!smooth && many && factor(g->m, &g->whole)) {
+    g->way = FFT_CHIRP_LINES;
+    return plan_passes(&g->whole, f->wide) && plan_chirp(f, g);
+  }
   g->way = smooth ? FFT_SPLIT : FFT_CHIRP;
   g->m = smooth ? n : chirp_length(2 * n - 1, w, &g->split);
   g->shared = g->lines < FEW_LINES && g->m >= SHARED;

@@ -95,31 +95,55 @@ FFT_TARGET static inline __attribute__((always_inline)) void FFT_(pass8)(
   }
 }
 
+// The results k, k + 1, ... (some of them) and those that mirror them, of sums and differences of
+// the r / 2 pairs of terms: each term that is loaded serves all of them.
+FFT_TARGET static inline __attribute__((always_inline)) void FFT_(odd_results)(
+    const int some, i64 k, i64 r, const FFT_T *roots, const FFT_(vec) pair[][4],
+    const FFT_(vec) * a, FFT_(vec) (*to)[4]) {
+  i64 at[FFT_MOST_RESULTS];
+  for (int i = 0; i < some; i++) {
+    at[i] = k + i;
+    to[i][0] = a[0], to[i][1] = a[1];
+    to[i][2] = to[i][3] = (FFT_(vec)){0};
+  }
+  for (i64 j = 0; j < r / 2; j++)
+    for (int i = 0; i < some; i++) {
+      const FFT_T c = roots[2 * at[i]], d = roots[2 * at[i] + 1];
+      to[i][0] += pair[j][0] * c, to[i][1] += pair[j][1] * c;
+      to[i][2] += pair[j][2] * d, to[i][3] += pair[j][3] * d;
+      at[i] += k + i - (at[i] + k + i >= r ? r : 0);
+    }
+}
+
 // r: an odd prime; roots: cosine and sine of 2 pi j / r.
 FFT_TARGET static inline __attribute__((always_inline)) void FFT_(pass_odd)(
     const i64 r, i64 m, i64 s, const FFT_T *roots, const FFT_T *t, const FFT_(vec) * x,
     FFT_(vec) * y, const bool last) {
-  enum { HALF = FFT_MOST_PRIME / 2 };
+  enum { SOME = FFT_BYTES == 64 ? FFT_MOST_RESULTS : 2 };  // as many as there are registers for
   for (i64 q = 0; q < m; q++, t += 2 * (r - 1)) {
     const FFT_(vec) *a = x + 2 * s * q;
     FFT_(vec) *b = y + 2 * r * s * q;
     for (i64 z = 0; z < s; z++) {
-      FFT_(vec) tr[HALF], ti[HALF], ur[HALF], ui[HALF], r0 = RE(0), i0 = IM(0), sr = r0, si = i0;
+      FFT_(vec)
+      pair[FFT_MOST_PRIME / 2][4], sum[SOME][4], first[2] = {RE(0), IM(0)}, sr = first[0],
+                                                 si = first[1];
       for (i64 j = 1; j <= r / 2; j++) {
-        tr[j - 1] = RE(j) + RE(r - j), ti[j - 1] = IM(j) + IM(r - j);
-        ur[j - 1] = RE(j) - RE(r - j), ui[j - 1] = IM(j) - IM(r - j);
-        sr += tr[j - 1], si += ti[j - 1];
+        FFT_(vec) *w = pair[j - 1];
+        w[0] = RE(j) + RE(r - j), w[1] = IM(j) + IM(r - j);
+        w[2] = RE(j) - RE(r - j), w[3] = IM(j) - IM(r - j);
+        sr += w[0], si += w[1];
       }
       PUT(0, sr, si);
-      for (i64 k = 1; k <= r / 2; k++) {
-        FFT_(vec) pr = r0, pi = i0, qr = {0}, qi = {0};
-        for (i64 j = 1, at = k; j <= r / 2; j++, at = at + k >= r ? at + k - r : at + k) {
-          FFT_T c = roots[2 * at], d = roots[2 * at + 1];
-          pr += tr[j - 1] * c, pi += ti[j - 1] * c;
-          qr += ur[j - 1] * d, qi += ui[j - 1] * d;
+      for (i64 k = 1, some; k <= r / 2; k += some) {
+        i64 left = r / 2 + 1 - k;
+        some = left >= SOME ? SOME : left >= 2 ? 2 : 1;
+        if (some == SOME) FFT_(odd_results)(SOME, k, r, roots, pair, first, sum);
+        else if (some == 2) FFT_(odd_results)(2, k, r, roots, pair, first, sum);
+        else FFT_(odd_results)(1, k, r, roots, pair, first, sum);
+        for (i64 i = 0; i < some; i++) {
+          PUT(k + i, sum[i][0] + sum[i][3], sum[i][1] - sum[i][2]);
+          PUT(r - k - i, sum[i][0] - sum[i][3], sum[i][1] + sum[i][2]);
         }
-        PUT(k, pr + qi, pi - qr);
-        PUT(r - k, pr - qi, pi + qr);
       }
     }
   }
@@ -314,13 +338,41 @@ FFT_TARGET static void FFT_(to_half)(const fft_plan *p, const FFT_(vec) * x, FFT
 
 // ---- whole lines --------------------------------------------------------------------------------
 
-// W lines or fewer, each as a whole, in memory of 4 (n + 1) vectors.
+// Transforms W lines of g->plan.n positions in x through a convolution with the chirp, with y as
+// large as g->m; where the result is: x or y. The second transform is an inverse one, which is one
+// with real and imaginary parts exchanged.
+FFT_TARGET static FFT_(vec) * FFT_(chirp)(const fft_stage *g, FFT_(vec) * x, FFT_(vec) * y) {
+  const FFT_T *c = g->chirp, *h = g->filter;
+  const i64 n = g->plan.n, m = g->m;
+  for (i64 k = 0; k < n; k++) {
+    FFT_(vec) re = x[2 * k], im = x[2 * k + 1];
+    x[2 * k] = re * c[2 * k] - im * c[2 * k + 1];
+    x[2 * k + 1] = re * c[2 * k + 1] + im * c[2 * k];
+  }
+  for (i64 k = 2 * n; k < 2 * m; k++) x[k] = (FFT_(vec)){0};
+  FFT_(vec) *r = FFT_(columns)(&g->whole, x, y);
+  for (i64 k = 0; k < m; k++) {
+    FFT_(vec) re = r[2 * k], im = r[2 * k + 1];
+    r[2 * k + 1] = re * h[2 * k] - im * h[2 * k + 1];
+    r[2 * k] = re * h[2 * k + 1] + im * h[2 * k];
+  }
+  r = FFT_(columns)(&g->whole, r, r == x ? y : x);
+  for (i64 k = 0; k < n; k++) {
+    FFT_(vec) re = r[2 * k + 1], im = r[2 * k];
+    r[2 * k] = re * c[2 * k] - im * c[2 * k + 1];
+    r[2 * k + 1] = re * c[2 * k + 1] + im * c[2 * k];
+  }
+  return r;
+}
+
+// W lines or fewer, each as a whole, in memory of 4 (n + 1) vectors, n that of their transforms.
 FFT_TARGET static void FFT_(lines)(const fft_stage *g, const void *src, void *dst,
                                    const fft_lanes *from, const fft_lanes *to, void *memory) {
   const fft_plan *p = &g->plan;
   const bool inverse = g->inverse;
   const i64 n = p->n;
-  FFT_(vec) *x = memory, *y = x + 2 * (n + 1);
+  const bool chirp = g->way == FFT_CHIRP_LINES;
+  FFT_(vec) *x = memory, *y = x + 2 * ((chirp ? g->m : n) + 1);
   switch (g->kind) {
   case FFT_COMPLEX: FFT_(load)(x, src, from, n, inverse); break;
   case FFT_TO_HALF:
@@ -346,7 +398,7 @@ FFT_TARGET static void FFT_(lines)(const fft_stage *g, const void *src, void *ds
     }
     break;
   }
-  FFT_(vec) *r = FFT_(columns)(p, x, y);
+  FFT_(vec) *r = chirp ? FFT_(chirp)(g, x, y) : FFT_(columns)(p, x, y);
   const FFT_T scale = (FFT_T)g->scale;
   switch (g->kind) {
   case FFT_COMPLEX: FFT_(store)(dst, r, to, n, scale, inverse); break;
