@@ -7,7 +7,7 @@
 //
 // Dimension numbers become strides: no operand is transposed for them. oneDNN works in f32;
 // narrower floats are widened in memory order, which keeps strides. Filters may be
-// reordered (they are small); images are reordered only when there is no kernel for their order.
+// reordered (they are small); images where there is no good kernel for their order.
 // f64, complex numbers and what oneDNN has no kernel for are products of matrices
 // (conv_patches.c). batch_group_count of a forward convolution, integers and very few features run
 // through a plain loop nest, vectorized over output features.

@@ -1,7 +1,8 @@
 // conv_dnnl.c — convolution by oneDNN: forward, backward data and backward weights.
 //
 // Filters are reordered to what oneDNN prefers (they are small, or each piece does its part),
-// images only when it has no kernel for their order. It works in f32, and in bf16 where the machine
+// images only when it has no kernel for their order but a product of matrices whose patches are
+// larger than the images. It works in f32, and in bf16 where the machine
 // is faster at that; narrower floats are widened in memory order, which keeps strides.
 //
 // As in dot_dnnl.c a convolution is split into pieces by its shape, along the batch, or along
@@ -23,7 +24,7 @@
 enum { LIB_SPATIAL = 3, MOST_PIECES = 16 };
 #define PIECE_WORK ((i64)1 << 20)    // multiplications of a piece at least
 #define OPENMP_WORK ((i64)1 << 24)   // of what is left to OpenMP's threads
-#define THREAD_BYTES ((i64)1 << 20)  // of arrays in a thread's memory
+#define THREAD_BYTES ((i64)2 << 20)  // of arrays in a thread's memory
 
 // Src, weights, dst in oneDNN's sense, as the program has them and as the primitive wants them.
 typedef struct piece {
@@ -89,10 +90,10 @@ static bool needs_mirror(const conv *c) {
   return false;
 }
 
-static bool is_reference(const_dnnl_primitive_desc_t pd) {
+static bool is_named(const_dnnl_primitive_desc_t pd, const char *name) {
   const char *s = NULL;
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &s);
-  return !s || strstr(s, "ref");
+  return !s || strstr(s, name);
 }
 
 typedef struct descs {
@@ -239,21 +240,43 @@ static int result_index(const conv *c) {
   return c->mode == CONV_FORWARD ? 2 : c->mode == CONV_BACK_DATA ? 0 : 1;
 }
 
-// First with the images in their own order, then in any order that oneDNN prefers.
+static i64 numbers(const dnnl_memory_desc_t *m) {
+  i64 n = 1;
+  for (int k = 0; k < m->ndims; k++) n *= m->dims[k];
+  return n;
+}
+
+// Whether a product of matrices that are patches of the image writes more than it takes to reorder
+// both images.
+static bool patches_are_larger(const descs *d) {
+  const dnnl_memory_desc_t *src = &d->m[0], *weights = &d->m[1], *dst = &d->m[2];
+  i64 taps = 1;
+  for (int k = 2; k < src->ndims; k++) taps *= weights->dims[weights->ndims - src->ndims + k];
+  return hs_mul_sat_i64(numbers(dst) / dst->dims[1], src->dims[1] * taps) >
+         numbers(src) + numbers(dst);
+}
+
+// First with the images in their own order, then in any order that oneDNN prefers: where it has no
+// kernel for their own, and where that one copies patches.
 static bool find_primitive(const conv *c, const descs *d, dnnl_primitive_desc_t *pd) {
   dnnl_primitive_attr_t attr = NULL;
+  *pd = NULL;
   if (dnnl_primitive_attr_create(&attr)) return false;
   dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-  bool found = false;
-  for (int any = 0; any < 2 && !found; any++) {
+  for (int any = 0; any < 2; any++) {
     const dnnl_memory_desc_t m[3] = {any ? any_order(&d->m[0]) : d->m[0], any_order(&d->m[1]),
                                      any ? any_order(&d->m[2]) : d->m[2]};
-    *pd = NULL;
-    found = make_pd(c, d, m, attr, pd) == dnnl_success && !is_reference(*pd);
-    if (!found && *pd) dnnl_primitive_desc_destroy(*pd);
+    dnnl_primitive_desc_t p = NULL;
+    if (make_pd(c, d, m, attr, &p) || is_named(p, "ref") || (*pd && is_named(p, "gemm"))) {
+      if (p) dnnl_primitive_desc_destroy(p);
+      continue;
+    }
+    if (*pd) dnnl_primitive_desc_destroy(*pd);
+    *pd = p;
+    if (!is_named(p, "gemm") || !patches_are_larger(d)) break;
   }
   dnnl_primitive_attr_destroy(attr);
-  return found;
+  return *pd != NULL;
 }
 
 // The number of the first piece that has array k in the order `want`, + 1; 0: none.
