@@ -169,12 +169,16 @@ static bool is_small_in_loop(const cpu_lowering *l, const hlo_instr *i) {
   }
 }
 
-// Whether it is a convolution of one feature to one: libraries run many features in lanes, the
-// emitter the places of the result.
+// Whether it is a convolution to one feature, of one or of an image whose features are apart:
+// libraries run many features in lanes, the emitter the places of the result.
 static bool is_thin(const hlo_instr *i) {
   const hlo_dim_labels *d = hlo_attr_ptr(i, HLO_ATTR_DIM_LABELS);
-  return i->opcode == HLO_CONVOLUTION && d && i->shape->dims[d->out_feature] == 1 &&
-         hlo_operand(i, 1)->shape->dims[d->rhs_input_feature] == 1;
+  if (i->opcode != HLO_CONVOLUTION || !d || i->shape->dims[d->out_feature] != 1) return false;
+  const hlo_shape *image = hlo_operand(i, 0)->shape, *filter = hlo_operand(i, 1)->shape;
+  const i64 features = filter->dims[d->rhs_input_feature];
+  if (features == 1) return true;
+  i64 minor = image->layout ? image->layout->minor_to_major[0] : image->rank - 1;
+  return filter->elements > features && minor != d->lhs_feature && minor != d->lhs_batch;
 }
 
 // The kernel of the program's maker, where there is one and it makes one.
