@@ -292,17 +292,33 @@ static bool steps_along(const nest *n, u32 var) {
   return some;
 }
 
-// Puts another loop last where the results' last one is too short for lanes and the reductions read
-// along the other: the coordinates of a sum over pairs of points, say. Results are few beside what
-// is read, and are written apart.
-static void turn_short(nest *n) {
+// Whether some load of a step of the reductions has another stride along the loop than one or none.
+static bool gathers_along(const nest *n, u32 var) {
+  u64 steps = 0;
+  for (size_t g = 0; g < n->groups.n; g++) steps |= n->groups.v[g].mask;
+  for (size_t i = 0; i < n->nodes.n; i++) {
+    const nest_node *x = &n->nodes.v[i];
+    if (x->kind == NEST_LOAD && (x->deps & steps) && nest_is_linear(n, x->e, ~0ull) &&
+        !unit_in(n, x->e, var))
+      return true;
+  }
+  return false;
+}
+
+// Puts another loop last where the results' last one is too short for lanes, or some load of the
+// reductions is not along it, and all of them are along the other: the coordinates of a sum over
+// pairs of points, say, or columns of a transposed array. Results are few beside what is read, and
+// are written apart.
+static void turn_loops(nest *n) {
   for (size_t i = 0; n->groups.n && i < n->stages.n; i++) {
     nest_stage *st = &n->stages.v[i];
-    if (st->nloops < 2 || extent(n, st->loops[st->nloops - 1]) >= 8) continue;
+    if (st->nloops < 2) continue;
+    const u32 last = st->loops[st->nloops - 1];
+    if (extent(n, last) >= 8 && !gathers_along(n, last)) continue;
     for (u32 k = st->nloops - 1; k-- > 0;) {
       u32 var = st->loops[k];
       if (extent(n, var) < 16 || !steps_along(n, var)) continue;
-      st->loops[k] = st->loops[st->nloops - 1];
+      st->loops[k] = last;
       st->loops[st->nloops - 1] = var;
       break;
     }
@@ -321,7 +337,7 @@ void nest_simplify(nest *n) {
       more = merge_in(n, n->groups.v[g].loops, n->groups.v[g].nloops);
   }
   while (flatten_short(n)) {}
-  turn_short(n);
+  turn_loops(n);
 }
 
 // ---- the cost of a stage ------------------------------------------------------------------------

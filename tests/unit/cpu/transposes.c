@@ -79,11 +79,38 @@ static void beside_rows_and_columns(void **state) {
   }
 }
 
+// Sums over another dim: lanes go along memory of what each step reads, not of the results.
+static void reduced(void **state) {
+  (void)state;
+  static const u32 sizes[][3] = {{7, 33, 40}, {64, 64, 128}, {5, 8, 17}, {3, 100, 16}, {9, 20, 9}};
+  for (size_t k = 0; k < HS_COUNT(sizes); k++) {
+    char text[1024];
+    const u32 r = sizes[k][0], n = sizes[k][1], m = sizes[k][2];
+    (void)snprintf(text, sizeof text,
+                   "HloModule t\nsum { a = f32[] parameter(0)\n b = f32[] parameter(1)\n"
+                   " ROOT s = f32[] add(a, b) }\n"
+                   "f { x = f32[%u,%u,%u] parameter(0)\n c = f32[%u,%u] parameter(1)\n"
+                   " t = f32[%u,%u,%u] transpose(x), dimensions={0,2,1}\n"
+                   " cb = f32[%u,%u,%u] broadcast(c), dimensions={1,2}\n"
+                   " p = f32[%u,%u,%u] multiply(t, cb)\n z = f32[] constant(0)\n"
+                   " ROOT s = f32[%u,%u] reduce(p, z), dimensions={0}, to_apply=sum }\n"
+                   "ENTRY e { x = f32[%u,%u,%u] parameter(0)\n c = f32[%u,%u] parameter(1)\n"
+                   " ROOT s = f32[%u,%u] fusion(x, c), kind=kInput, calls=f }",
+                   r, n, m, m, n, r, m, n, r, m, n, r, m, n, m, n, r, n, m, m, n, m, n);
+    agrees(text);
+    if (k) continue;
+    char lanes[64];
+    (void)snprintf(lanes, sizeof lanes, "< %u in lanes", m);
+    assert_true(dump_has(text, "schedule", lanes));
+  }
+}
+
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test(large_ones),
       cmocka_unit_test(fused),
       cmocka_unit_test(beside_rows_and_columns),
+      cmocka_unit_test(reduced),
   };
   return run_cpu_tests(argc, argv, "transposes", tests, HS_COUNT(tests));
 }
