@@ -24,10 +24,11 @@ enum {
   MOST_COLS = 4096,
   TILE_PANELS = 4,  // of A in a tile
   TILE_COLS = 128,
-  PACK = 16384,  // elements that a thread packs at a time, at least
-  ENOUGH = 16,   // products to give each thread whole ones
-  STRIPS = 8,    // of a product at most
-  KEPT = 2048,   // rows, or columns, of the other operand: with more, packing costs next to nothing
+  PACK = 16384,           // elements that a thread packs at a time, at least
+  ENOUGH = 16,            // products to give each thread whole ones
+  STRIPS = 8,             // of a product at most
+  NEAR_BYTES = 32 << 10,  // of A, which the kernel can read anywhere in the first cache
+  KEPT = 2048,  // rows, or columns, of the other operand: with more, packing costs next to nothing
 };
 #define PRODUCT_WORK ((i64)1 << 18)  // multiplications of a chunk of products at least
 #define SERIAL_WORK ((i64)1 << 17)   // below it the caller's thread does it all
@@ -523,7 +524,8 @@ bool cpu_dot_tiles_prepare(dot *d) {
   bool plain = !t->complex && t->kernel != DOT_S8;
   // what is packed once for all runs is worth it for fewer columns
   const i64 read_for = d->fixed_a ? t->N : t->cols;
-  t->direct_a = plain && cpu_dot_stored_as(t->ta, t->kernel) && read_for <= 2 * t->width;
+  const bool near = !d->fixed_a && d->a.c == 1 && t->rows * d->a.r * (i64)t->unit <= NEAR_BYTES;
+  t->direct_a = plain && cpu_dot_stored_as(t->ta, t->kernel) && (read_for <= 2 * t->width || near);
   t->direct_b =
       plain && cpu_dot_stored_as(t->tb, t->kernel) && d->b.c == 1 && t->rows <= 4 * t->micro->rows;
   d->panels_a = d->fixed_a && !t->direct_a && t->N <= KEPT;
