@@ -142,13 +142,27 @@ void worker_may_read(worker *w, const char *path) {
   if (w->sandbox != SANDBOX_OFF) worker_kill(w);
 }
 
+// Names OpenBLAS's kernels: left to itself it takes its oldest ones for a processor that is newer
+// than it.
+static const char *blas_kernels(void) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512cd"))
+    return "OPENBLAS_CORETYPE=SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    return "OPENBLAS_CORETYPE=Haswell";
+#endif
+  return NULL;
+}
+
 worker *worker_new(const char *exe) {
   // The thread pools' settings must be in the environment before the libraries load. OpenMP's
   // threads (oneDNN) spin for some 0.1 ms and then sleep: its barriers do not yield the core, and
   // where another process runs, each would wait for a time slice. BLAS stays on the calling
   // thread, whatever the user has set for other programs: threads that a library starts when it is
   // loaded would be there before the sandbox is, and the worker would not be confined.
-  static const char *const env[] = {"GOMP_SPINCOUNT=2000", "OMP_DYNAMIC=FALSE", NULL};
+  const char *const env[] = {"GOMP_SPINCOUNT=2000", "OMP_DYNAMIC=FALSE", blas_kernels(), NULL};
   static const char *const fixed[] = {"OPENBLAS_NUM_THREADS=1", NULL};
   static const char *const argv[] = {"hlosh", "--worker", WORKER_FD_TEXT, NULL};
   worker *w = worker_new_of(&(worker_program){.exe = exe ? exe : "/proc/self/exe",

@@ -9,6 +9,8 @@
 
 #include <dirent.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -209,10 +211,46 @@ static void short_turns(void **st) {
   worker_free(w);
 }
 
+// Whether the environment of the running worker has the variable.
+static bool has_variable(const worker *w, const char *variable) {
+  char path[64], all[65536];
+  (void)snprintf(path, sizeof path, "/proc/%ld/environ", (long)worker_pid(w));
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  size_t n = fread(all, 1, sizeof all - 1, f);
+  fclose(f);
+  all[n] = 0;
+  for (size_t at = 0; at < n; at += strlen(all + at) + 1)
+    if (strcmp(all + at, variable) == 0) return true;
+  return false;
+}
+
+// A processor that OpenBLAS does not know yet has its newer kernels, too; the user's choice counts.
+static void names_the_kernels_of_blas(void **state) {
+  (void)state;
+#if defined(__x86_64__)
+  assert_int_equal(unsetenv("OPENBLAS_CORETYPE"), 0);
+  worker *w = worker_new(NULL);
+  assert_true(hs_ok(worker_start(w)));
+  if (__builtin_cpu_supports("avx2"))
+    assert_true(has_variable(w, "OPENBLAS_CORETYPE=SkylakeX") ||
+                has_variable(w, "OPENBLAS_CORETYPE=Haswell"));
+  worker_free(w);
+  assert_int_equal(setenv("OPENBLAS_CORETYPE", "Nehalem", 1), 0);
+  w = worker_new(NULL);
+  assert_true(hs_ok(worker_start(w)));
+  assert_true(has_variable(w, "OPENBLAS_CORETYPE=Nehalem"));
+  assert_answers(w);
+  worker_free(w);
+  assert_int_equal(unsetenv("OPENBLAS_CORETYPE"), 0);
+#endif
+}
+
 int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_the_kernels_of_blas),
       cmocka_unit_test(dies_of_segv),
       cmocka_unit_test(dies_of_kill),
       cmocka_unit_test(dies_of_abort),
