@@ -240,11 +240,15 @@ static rows_fn *find(hlo_dtype t, dot_compute sums) {
 
 bool cpu_dot_rows_supports(hlo_dtype t, dot_compute sums) { return find(t, sums) != NULL; }
 
+// Between columns. A single one has no next: it is read along k, in vectors, where k runs along
+// memory.
+static i64 column_step(const dot *d) { return d->N == 1 && d->b.r == 1 ? d->K : d->b.c; }
+
 // Columns of a chunk: where they are neighbours as many as there are sums for, so that memory is
 // read in long runs; else CHUNK_ELEMENTS of the matrix at least.
 static i64 columns(const dot *d) {
   i64 rows = d->M <= 2 ? d->M : d->M <= 4 ? 4 : DOT_FEW_ROWS;
-  if (d->b.c == 1) return MOST_SUMS / rows;
+  if (column_step(d) == 1) return MOST_SUMS / rows;
   return (HS_MAX((i64)64, CHUNK_ELEMENTS / HS_MAX(d->K, (i64)1)) + 63) / 64 * 64;
 }
 
@@ -292,7 +296,7 @@ static void rows_chunk(void *ctx, i64 chunk, u32 thread) {
             .n0 = at * j->cols,
             .n1 = HS_MIN(d->N, (at + 1) * j->cols),
             .rs = d->b.r,
-            .cs = d->b.c,
+            .cs = column_step(d),
             .xr = d->K,
             .cr = d->c.r,
             .cc = d->c.c};

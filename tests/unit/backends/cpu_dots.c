@@ -164,10 +164,10 @@ static void floats(void **st) {
   };
   // Around the kernels' rows and columns, a few rows of a larger matrix, more than one block along
   // each dim, and a long sum of few elements.
-  static const i64 shapes[][3] = {{1, 1, 1},    {3, 40, 70},   {70, 5, 90},   {8, 600, 30},
-                                  {13, 37, 11}, {50, 20, 17},  {65, 33, 64},  {14, 90, 800},
-                                  {1, 70, 500}, {200, 17, 33}, {2, 2, 9000},  {7, 0, 3},
-                                  {4, 3, 0},    {97, 131, 20}, {22, 192, 64}, {35, 150, 64}};
+  static const i64 shapes[][3] = {
+      {1, 1, 1},    {3, 40, 70},   {70, 5, 90},   {8, 600, 30},  {13, 37, 11}, {50, 20, 17},
+      {65, 33, 64}, {14, 90, 800}, {1, 70, 500},  {200, 17, 33}, {2, 2, 9000}, {7, 0, 3},
+      {4, 3, 0},    {97, 131, 20}, {22, 192, 64}, {35, 150, 64}, {1, 1, 37},   {1, 1, 530}};
   const backend *interp = backend_find("interp");
   for (size_t t = 0; t < HS_COUNT(types); t++) {
     hlo_module *m = dots(&types[t], shapes, HS_COUNT(shapes), forms, HS_COUNT(forms));
