@@ -184,8 +184,7 @@ static bool is_module_file(const char *path) {
   for (size_t k = 0; k < HS_COUNT(beside); k++) ok = ok && !strstr(path, beside[k]);
   if (!ok || !text) return ok;
   hs_buf head = {0};
-  // E_LIMIT for a longer file, with its beginning in the buffer
-  hs_status_drop(repl_read_file(path, 8192, &head));
+  hs_status_drop(repl_read_head(path, 8192, &head));  // what cannot be read is no module
   ok = head.n && memmem(head.p, head.n, "HloModule", 9) != NULL;
   hs_buf_free(&head);
   return ok;
@@ -228,7 +227,8 @@ static verdict verdict_of(hs_status s) {
   }
 }
 
-// Of a module that a dump folder has in several states, the first one is the module.
+// Of a module that a dump folder has in several states, or in two formats, the first state is the
+// module, as text where it is there.
 static void keep_first_states(const char *dir, names *files) {
   dump_folder there;
   hs_status s = dump_folder_read(dir, &there);
@@ -239,6 +239,8 @@ static void keep_first_states(const char *dir, names *files) {
   size_t n = 0;
   for (size_t f = 0; f < files->n; f++) {
     bool later = false;
+    for (size_t k = 0; k < there.twins.n && !later; k++)
+      later = strcmp(there.twins.v[k], files->v[f]) == 0;
     for (size_t k = 0; k < there.modules.n && !later; k++)
       for (size_t j = 1; j < there.modules.v[k].steps.n && !later; j++)
         later = strcmp(there.modules.v[k].steps.v[j].file, files->v[f]) == 0;

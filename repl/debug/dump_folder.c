@@ -116,6 +116,7 @@ static void add_file(dump_folder *d, const char *folder, const char *name) {
   dump_module *m = module_of(d, key);
   for (size_t k = 0; k < m->steps.n; k++)
     if (m->steps.v[k].order == step.order) {  // the same state in another format
+      hs_vec_push(&d->twins, text ? m->steps.v[k].file : step.file);
       if (text) m->steps.v[k] = step;
       return;
     }
@@ -146,5 +147,6 @@ hs_status dump_folder_read(const char *path, dump_folder *out) {
 void dump_folder_free(dump_folder *d) {
   for (size_t k = 0; k < d->modules.n; k++) hs_vec_free(&d->modules.v[k].steps);
   hs_vec_free(&d->modules);
+  hs_vec_free(&d->twins);
   hs_arena_free(&d->arena);
 }

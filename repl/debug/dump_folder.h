@@ -23,6 +23,7 @@ typedef struct dump_module {
 typedef struct dump_folder {
   hs_arena arena;
   HS_VEC(dump_module) modules;
+  HS_VEC(const char *) twins;  // paths: the same states in the format that was not taken
 } dump_folder;
 
 // Reads the folder's file names, not the files. Other names than those of module dumps are ignored;

@@ -93,3 +93,20 @@ hs_status repl_read_file(const char *path, size_t limit, hs_buf *out) {
   if (!hs_ok(s)) hs_buf_free(out);
   return s;
 }
+
+hs_status repl_read_head(const char *path, size_t n, hs_buf *out) {
+  int fd;
+  i64 size;
+  HS_TRY(hs_file_open(path, &fd, &size));
+  char block[1 << 12];
+  size_t got = 1;
+  hs_status s = HS_GOOD;
+  while (n && got && hs_ok(s)) {
+    s = hs_file_read(fd, path, block, HS_MIN(n, sizeof block), &got);
+    if (!hs_ok(s)) break;
+    hs_buf_put(out, block, got);
+    n -= got;
+  }
+  close(fd);
+  return s;
+}

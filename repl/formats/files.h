@@ -24,5 +24,7 @@ hs_status repl_make_folder(const char *path);
 // Appends the whole file to *out. E_LIMIT when that makes *out larger than `limit` bytes (0: no
 // limit), E_INTERRUPTED on Ctrl-C; *out is empty after an error.
 hs_status repl_read_file(const char *path, size_t limit, hs_buf *out);
+// Appends the first n bytes of the file to *out, fewer where it is shorter.
+hs_status repl_read_head(const char *path, size_t n, hs_buf *out);
 
 #endif

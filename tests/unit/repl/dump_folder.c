@@ -79,6 +79,8 @@ static void steps_of_file_names(void **state) {
                         want[k].pipeline ? want[k].pipeline : "none");
   }
   assert_non_null(strstr(m->steps.v[2].file, ".txt"));  // text where there are both
+  assert_int_equal(d.twins.n, 1);
+  assert_non_null(strstr(d.twins.v[0], "after_algsimp.before_dce.hlo.pb"));
   dump_folder_free(&d);
   bundle_remove(dir);
 }
