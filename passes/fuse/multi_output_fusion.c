@@ -360,30 +360,50 @@ static bool try_siblings(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out)
   return true;
 }
 
-// Kernel k reads value d elementwise, in d's own dims.
-static bool reads_aligned(const hlo_instr *k, const hlo_instr *d) {
-  if (k->opcode != HLO_FUSION) return hlo_op_has(k->opcode, HLO_F_ELEMENTWISE);
-  hlo_computation *c = hlo_fusion_comp(k);
-  for (u32 p = 0; p < c->nparams; p++) {
-    if (hlo_operand(k, p) != d) continue;
-    hlo_for_each_use(u, c->params[p])
-      if (!hlo_op_has(u->user->opcode, HLO_F_ELEMENTWISE)) return false;
-  }
-  return true;
+// Whether the element at a place comes from the same place, counted row by row.
+static bool keeps_place(const hlo_instr *i) {
+  return i->opcode == HLO_RESHAPE ||
+         (i->opcode == HLO_BITCAST && hlo_shape_is_row_major(i->shape) &&
+          hlo_shape_is_row_major(hlo_operand(i, 0)->shape) &&
+          i->shape->elements == hlo_operand(i, 0)->shape->elements);
 }
 
-static bool reads_all_aligned(const hlo_instr *k, const hlo_instr *producer) {
+// Kernel k reads value d elementwise, in d's own dims, and what it computes of d at the same place
+// too: so none of it is evaluated twice.
+static bool reads_aligned(merger *g, const hlo_instr *k, const hlo_instr *d) {
+  if (k->opcode != HLO_FUSION) return hlo_op_has(k->opcode, HLO_F_ELEMENTWISE);
+  hlo_computation *c = hlo_fusion_comp(k);
+  bool aligned = true;
+  g->now++;
+  instrs todo = {0};
+  for (u32 p = 0; p < c->nparams; p++)
+    if (hlo_operand(k, p) == d) hs_vec_push(&todo, c->params[p]);
+  while (todo.n && aligned) {
+    hlo_instr *i = hs_vec_pop(&todo);
+    hlo_for_each_use(u, i) {
+      hlo_instr *x = u->user;
+      bool result = x->opcode == HLO_TUPLE && hlo_is_root(x),
+           kept = keeps_place(x) && i->opcode != HLO_PARAMETER;
+      aligned &= result || kept || hlo_op_has(x->opcode, HLO_F_ELEMENTWISE);
+      if (!result && first_visit(g, x)) hs_vec_push(&todo, x);
+    }
+  }
+  hs_vec_free(&todo);
+  return aligned;
+}
+
+static bool reads_all_aligned(merger *g, const hlo_instr *k, const hlo_instr *producer) {
   for (u32 o = 0; o < k->noperands; o++) {
     const hlo_instr *d = hlo_operand(k, o);
     bool from =
         d == producer || (d->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(d, 0) == producer);
-    if (from && !reads_aligned(k, d)) return false;
+    if (from && !reads_aligned(g, k, d)) return false;
   }
   return true;
 }
 
 static bool try_consumer(merger *g, hlo_instr *x, hlo_instr *y, hlo_instr **out) {
-  if (reduce_in(x) || reduce_in(y) || !reads_all_aligned(y, x) || !fits(g, x, y) ||
+  if (reduce_in(x) || reduce_in(y) || !reads_all_aligned(g, y, x) || !fits(g, x, y) ||
       path(g, x, y, true) || !search_back(g, x, y))
     return false;
   if (!pass_may_rewrite(g->p)) return false;
