@@ -147,10 +147,30 @@ static void turned_images(void **state) {
   assert_false(dump_has(text, "llvm", " = select <"));
 }
 
+// Steps that each roll the value before: loops over the results would evaluate the first one 2^20
+// times, in as much code. They are several kernels.
+static void rolled_again_and_again(void **state) {
+  (void)state;
+  hs_buf b = {0};
+  hs_buf_puts(&b, "HloModule m\nf { v0 = f32[64] parameter(0)\n");
+  for (u32 k = 0; k < 20; k++)
+    hs_buf_printf(&b,
+                  "a%u = f32[1] slice(v%u), slice={[63:64]}\n"
+                  "b%u = f32[63] slice(v%u), slice={[0:63]}\n"
+                  "c%u = f32[64] concatenate(a%u, b%u), dimensions={0}\n"
+                  "d%u = f32[64] cosine(c%u)\nv%u = f32[64] maximum(d%u, v%u)\n",
+                  k, k, k, k, k, k, k, k, k, k + 1, k, k);
+  hs_buf_puts(&b, "ROOT r = f32[64] negate(v20) }\nENTRY e { x = f32[64] parameter(0)\n"
+                  "ROOT r = f32[64] fusion(x), kind=kLoop, calls=f }");
+  agrees(hs_buf_cstr(&b));
+  hs_buf_free(&b);
+}
+
 int main(int argc, char **argv) {
   static const struct CMUnitTest tests[] = {
-      cmocka_unit_test(chosen),        cmocka_unit_test(left_alone),    cmocka_unit_test(channels),
-      cmocka_unit_test(mirrored_rows), cmocka_unit_test(turned_images),
+      cmocka_unit_test(chosen),        cmocka_unit_test(left_alone),
+      cmocka_unit_test(channels),      cmocka_unit_test(mirrored_rows),
+      cmocka_unit_test(turned_images), cmocka_unit_test(rolled_again_and_again),
   };
   return run_cpu_tests(argc, argv, "choices", tests, HS_COUNT(tests));
 }
