@@ -242,7 +242,8 @@ static void say_summary(repl_out *o, const hlo_literal *v) {
     repl_print_element(&b, v, least, 6);
     hs_buf_puts(&b, ", max ");
     repl_print_element(&b, v, most, 6);
-    repl_say(o, "%s, mean %g", hs_buf_cstr(&b), sum / (double)(n - nans));
+    double mean = sum / (double)(n - nans);  // of inf and -inf a NaN, of either sign
+    repl_say(o, "%s, mean %g", hs_buf_cstr(&b), isnan(mean) ? fabs(mean) : mean);
     hs_buf_free(&b);
   }
   if (nans) repl_say(o, ", %lld NaN", (long long)nans);
