@@ -56,6 +56,20 @@ static void add_objects(offer *o, const repl_session *s) {
   }
 }
 
+static void add_computations(offer *o, const repl_session *s) {
+  if (!s->current) return;
+  hlo_for_each_comp(c, s->current->m) add(o, c->name);
+}
+
+static void add_loops(offer *o, const repl_session *s) {
+  if (!s->current) return;
+  hlo_for_each_comp(c, s->current->m) {
+    hlo_for_each_instr(i, c) {
+      if (i->opcode == HLO_WHILE) add(o, i->name);
+    }
+  }
+}
+
 // A file's name as a word of a line, and back: a backslash precedes what would end it.
 static const char *as_word(offer *o, const char *name) {
   if (o->quoted) return name;
@@ -214,6 +228,7 @@ static const struct special {
                 {"cache", "", "clear", NULL},
                 {"customcall", "", "load unload", NULL},
                 {"mark", "", "", "VERSION"},
+                {"trips", "", "", "LOOP"},
                 {"memory", "", "buffers peak timeline donation recompute xla", ""}};
 
 // The kind of word number k, which follows the word `behind` ("," when only a comma is between
@@ -238,6 +253,8 @@ static void add_kind(offer *o, const repl_session *s, const char *kind) {
   else if (strcmp(kind, "X") == 0 || strcmp(kind, "A") == 0 || strcmp(kind, "B") == 0 ||
            strcmp(kind, "REST") == 0 || strcmp(kind, "NAME") == 0 || strcmp(kind, "PATTERN") == 0)
     add_objects(o, s);
+  else if (strcmp(kind, "COMPUTATION") == 0) add_computations(o, s);
+  else if (strcmp(kind, "LOOP") == 0) add_loops(o, s);
   else if (strcmp(kind, "SOURCE") == 0) add_sources(o, s);
   else if (strncmp(kind, "PARAM.DIM", 9) == 0) add_dimensions(o, s, kind[9] == '=');
   else if (strcmp(kind, "TYPE") == 0) {

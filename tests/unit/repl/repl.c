@@ -505,6 +505,25 @@ static void completes(void **state) {
   repl_session_free(s);
 }
 
+// Where only a loop or a computation makes sense, nothing else is offered.
+static void completes_loops_and_computations(void **state) {
+  (void)state;
+  repl_session *s = repl_session_new(repl_commands, repl_command_count);
+  assert_int_equal(quietly(s, "example loop"), 0);
+  u32 loops = 0, comps = 0, n;
+  hlo_for_each_comp(c, s->current->m) {
+    comps++;
+    hlo_for_each_instr(i, c) loops += i->opcode == HLO_WHILE;
+  }
+  hs_arena a = {0};
+  (void)repl_complete(s, &a, "trips ", 6, 6, &n);
+  assert_int_equal(n, loops);
+  (void)repl_complete(s, &a, "plot --computation=", 5, 19, &n);
+  assert_int_equal(n, comps);
+  hs_arena_free(&a);
+  repl_session_free(s);
+}
+
 // A file's name with a blank is one word: by a backslash, or within quotes.
 static void completes_files(void **state) {
   (void)state;
@@ -596,21 +615,14 @@ int main(int argc, char **argv) {
   int status;
   if (worker_entry(argc, argv, &status)) return status;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(splits_lines),
-      cmocka_unit_test(parses_arguments),
-      cmocka_unit_test(reads_numbers),
-      cmocka_unit_test(knows_open_text),
-      cmocka_unit_test(evaluates),
-      cmocka_unit_test(diffs_reproduce),
-      cmocka_unit_test(versions_come_back),
-      cmocka_unit_test(table_is_sound),
-      cmocka_unit_test(manual_is_current),
-      cmocka_unit_test(completes),
-      cmocka_unit_test(completes_files),
-      cmocka_unit_test(survives_nonsense),
-      cmocka_unit_test(bisect_finds_the_planted_rewrite),
-      cmocka_unit_test(examples_run),
-      cmocka_unit_test(names_kernels_for_perf),
+      cmocka_unit_test(splits_lines),       cmocka_unit_test(parses_arguments),
+      cmocka_unit_test(reads_numbers),      cmocka_unit_test(knows_open_text),
+      cmocka_unit_test(evaluates),          cmocka_unit_test(diffs_reproduce),
+      cmocka_unit_test(versions_come_back), cmocka_unit_test(table_is_sound),
+      cmocka_unit_test(manual_is_current),  cmocka_unit_test(completes),
+      cmocka_unit_test(completes_files),    cmocka_unit_test(completes_loops_and_computations),
+      cmocka_unit_test(survives_nonsense),  cmocka_unit_test(bisect_finds_the_planted_rewrite),
+      cmocka_unit_test(examples_run),       cmocka_unit_test(names_kernels_for_perf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
