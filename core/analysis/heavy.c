@@ -28,12 +28,12 @@ static bool is_heavy(const hlo_instr *i) {
 // ---- values that are asked at many indices ------------------------------------------------------
 // An index is the path of instructions that changed it, as a hash; RESULT: that of the results.
 typedef HS_VEC(u64) indices;
-enum { RESULT = 1, MOST_EVALUATED = 1024 };
+enum { RESULT = 1, MOST_EVALUATED = 1024, MOST_TIMES = 4 };
 
-// What loops over a body's results evaluate. asked: at which indices each parameter is read; NULL:
-// at those of the results only.
+// What loops over a body's results evaluate, and how many instructions it has, those of fusions in
+// it too. asked: at which indices each parameter is read; NULL: at those of the results only.
 typedef struct body_reads {
-  size_t evaluated;
+  size_t evaluated, size;
   u32 nparams;
   indices *asked;
 } body_reads;
@@ -72,12 +72,19 @@ static void ask(const hlo_instr *i, u32 o, u64 index, const body_reads *of, indi
     }
 }
 
+// More evaluations than this are too many: a long body may have as many anyway.
+static size_t most_evaluated(const body_reads *r) {
+  return HS_MAX((size_t)MOST_EVALUATED, MOST_TIMES * r->size);
+}
+
 static body_reads reads_of(const hlo_computation *c, const body_reads *of, hs_arena *keep) {
   body_reads r = {.nparams = c->nparams};
   bool keeps = true;
   hlo_for_each_instr(i, c) {
-    r.evaluated += i->opcode != HLO_PARAMETER;
-    keeps &= i->opcode == HLO_FUSION ? !of[hlo_fusion_comp(i)->id].asked : keeps_index(i);
+    const body_reads *inner = i->opcode == HLO_FUSION ? &of[hlo_fusion_comp(i)->id] : NULL;
+    r.size += inner ? inner->size : i->opcode != HLO_PARAMETER;
+    r.evaluated += inner ? inner->evaluated : i->opcode != HLO_PARAMETER;
+    keeps &= inner ? !inner->asked : keeps_index(i);
   }
   if (keeps) return r;
   hs_arena a = {0};
@@ -87,7 +94,7 @@ static body_reads reads_of(const hlo_computation *c, const body_reads *of, hs_ar
   indices *asked = HS_NEW_ARRAY(&a, indices, n + 1);
   insert(&asked[hlo_position_of(&at, c->root)], RESULT);
   r.evaluated = 0;
-  for (u32 k = n; k-- > 0 && r.evaluated <= MOST_EVALUATED;) {
+  for (u32 k = n; k-- > 0 && r.evaluated <= most_evaluated(&r);) {
     const hlo_instr *i = order[k];
     size_t own =
         i->opcode == HLO_FUSION ? of[hlo_fusion_comp(i)->id].evaluated : i->opcode != HLO_PARAMETER;
@@ -115,7 +122,7 @@ bool *hlo_heavy_bodies(const hlo_module *m, hs_arena *a) {
   for (u32 k = 0; k < n; k++) {
     u32 id = order[k]->id;
     if (hlo_is_fusion_comp(order[k])) of[id] = reads_of(order[k], of, a);
-    heavy[id] = of[id].evaluated > MOST_EVALUATED;
+    heavy[id] = of[id].evaluated > most_evaluated(&of[id]);
     hlo_for_each_instr(i, order[k])
       heavy[order[k]->id] |= i->opcode == HLO_FUSION ? heavy[hlo_fusion_comp(i)->id] : is_heavy(i);
   }

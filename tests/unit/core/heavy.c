@@ -46,6 +46,7 @@ static void reads_at_many_places(void **state) {
   assert_true(is_heavy(64, ROLLED));
   assert_false(is_heavy(64, MIRRORED));  // at two places each
   assert_false(is_heavy(64, IN_PLACE));
+  assert_false(is_heavy(1000, IN_PLACE));  // long, not asked often
 }
 
 // The same in fusions of a fusion: each doubles what the one before it has.
