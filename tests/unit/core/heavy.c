@@ -30,14 +30,14 @@ static bool is_heavy(u32 steps, const char *step) {
 #define ROLLED                                                                     \
   "a%u = f32[1] slice(v%u), slice={[63:64]}\n"                                     \
   "b%u = f32[63] slice(v%u), slice={[0:63]}\n"                                     \
-  "c%u = f32[64] concatenate(a%u, b%u), dimensions={0}\nd%u = f32[64] sine(c%u)\n" \
+  "w%u = f32[64] concatenate(a%u, b%u), dimensions={0}\nd%u = f32[64] sine(w%u)\n" \
   "v%u = f32[64] add(d%u, v%u)\n"
 #define MIRRORED                                                          \
   "a%u = f32[64] reverse(v%u), dimensions={0}\nb%u = f32[64] sine(v%u)\n" \
-  "c%u = f32[64] add(a%u, b%u)\nd%u = f32[64] sine(c%u)\nv%u = f32[64] add(d%u, a%u)\n"
+  "w%u = f32[64] add(a%u, b%u)\nd%u = f32[64] sine(w%u)\nv%u = f32[64] add(d%u, a%u)\n"
 #define IN_PLACE                                         \
   "a%u = f32[64] negate(v%u)\nb%u = f32[64] sine(v%u)\n" \
-  "c%u = f32[64] add(a%u, b%u)\nd%u = f32[64] sine(c%u)\nv%u = f32[64] add(d%u, a%u)\n"
+  "w%u = f32[64] add(a%u, b%u)\nd%u = f32[64] sine(w%u)\nv%u = f32[64] add(d%u, a%u)\n"
 
 static void reads_at_many_places(void **state) {
   (void)state;
