@@ -33,7 +33,7 @@ static bool simplify(pass_ctx *c, hlo_instr *i, bool *changed) {
   else if (i->opcode == HLO_TUPLE) now = whole_tuple(i);
   if (!now || !hlo_shape_compatible(now->shape, i->shape)) return true;
   if (i->opcode == HLO_GET_TUPLE_ELEMENT && !pass_may_forward(i)) {
-    pass_note_declined(c, i, now, "it is under way, and the tuple has other uses");
+    pass_note_declined(c, i, now, "it is under way, and the tuple has other uses, or hides a size");
     return true;
   }
   if (!shardings_agree(i, now)) {

@@ -173,6 +173,7 @@ static bool is_under_way(const hlo_instr *i) {
 bool pass_may_forward(const hlo_instr *gte) {
   const hlo_instr *t = hlo_operand(gte, 0),
                   *x = hlo_operand(t, (u32)hlo_attr_int(gte, HLO_ATTR_INDEX, 0));
+  if (pass_hides_size(x)) return false;
   if (is_under_way(x) && hlo_is_root(gte) && gte->parent == gte->parent->module->entry)
     return false;
   return !has_one_user(x) || (x->nuses == 1 && t->nuses == 1 && gte->nuses <= 1 &&
@@ -182,6 +183,7 @@ bool pass_may_forward(const hlo_instr *gte) {
 hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
   if (tuple->opcode == HLO_TUPLE && k >= 0 && (u32)k < tuple->noperands) {
     hlo_instr *x = hlo_operand(tuple, (u32)k);
+    if (pass_hides_size(x)) return hlo_add_gte(tuple, k);
     if (!has_one_user(x) || (tuple->nuses <= 1 && !hlo_is_root(tuple))) return x;
   }
   return hlo_add_gte(tuple, k);

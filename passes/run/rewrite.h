@@ -103,10 +103,11 @@ bool pass_const_i64(const hlo_instr *, i64 *v);  // integer or pred constant of 
 // clone without the other elements.
 hlo_computation *pass_element_of(hlo_computation *f, u32 k);
 // Whether what `gte` reads out of a tuple instruction may take its place. An operation under way
-// may not be the program's result itself, and a send or recv has one user: the tuple must go.
+// may not be the program's result itself, and a send or recv has one user: the tuple must go. A
+// tuple ends a size that its operand hides.
 bool pass_may_forward(const hlo_instr *gte);
 // Element k of a tuple: the operand of a tuple instruction, else a new get-tuple-element, as for a
-// send or recv in a tuple that has other users and stays.
+// send or recv in a tuple that has other users and stays, and for what hides a size.
 hlo_instr *pass_element(hlo_instr *tuple, i64 k);
 // The value, its arrays converted to the element types of `stated`: an instruction may state its
 // result in another precision than its operands have.
