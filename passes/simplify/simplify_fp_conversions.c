@@ -4,10 +4,14 @@
 // float-normalization inserts, but changes results: only the pipeline `gpu` has it, as XLA's for
 // GPUs, where excess precision is allowed.
 #include "passes/run/cache.h"
+#include "passes/run/rewrite.h"
 
+// One that ends or shows a size of its operand is no part of a chain.
 static bool float_convert(const hlo_instr *i) {
-  return i->opcode == HLO_CONVERT && hlo_dtype_is_float(i->shape->dtype) &&
-         hlo_dtype_is_float(hlo_operand(i, 0)->shape->dtype);
+  if (i->opcode != HLO_CONVERT) return false;
+  const hlo_instr *x = hlo_operand(i, 0);
+  return hlo_dtype_is_float(i->shape->dtype) && hlo_dtype_is_float(x->shape->dtype) &&
+         !pass_hides_size(x) && pass_shape_as(i, x->shape->dtype)->logical == x->shape->logical;
 }
 
 static hs_status run(pass_ctx *p) {
