@@ -42,6 +42,17 @@ static void lift_map(pass_ctx *c, hlo_instr *map, const hlo_computation *f) {
   hlo_replace(map, in_type(lifted[hlo_position_of(&position, f->root)], map->shape->dtype));
 }
 
+// Is a size lost where an operand takes the map's place, or is converted?
+static bool loses_a_size(const hlo_instr *map, const hlo_computation *f) {
+  for (u32 k = 0; k < map->noperands; k++) {
+    const hlo_instr *x = hlo_operand(map, k), *p = f->params[k];
+    bool result = f->root == p;
+    if ((result || x->shape->dtype != p->shape->dtype) && pass_hides_size(x)) return true;
+    if (result && pass_shape_as(x, map->shape->dtype)->logical != map->shape->logical) return true;
+  }
+  return false;
+}
+
 static hs_status run(pass_ctx *c) {
   hlo_for_each_comp(comp, c->m) {
     hlo_for_each_instr_safe(i, comp) {
@@ -51,6 +62,10 @@ static hs_status run(pass_ctx *c) {
       if (obstacle || !hlo_shape_is_array(i->shape)) {
         pass_note_declined(c, i, NULL, "%s is not elementwise",
                            obstacle ? hlo_op_text(obstacle->opcode) : "its result");
+        continue;
+      }
+      if (loses_a_size(i, f)) {
+        pass_note_declined(c, i, NULL, "its type has other dynamic dimensions than its operand");
         continue;
       }
       if (!pass_may_rewrite(c)) return HS_GOOD;
