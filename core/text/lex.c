@@ -198,7 +198,11 @@ bool hlo_name_slow_(hlo_lex *L, hs_str *out) {
   bool reserved = out->n && hlo_at(L, 0) != ':' && hlo_is_reserved(*out);
   if (out->n == 0 || (hlo_at(L, 0) == '=' && at != L->end) || reserved) {
     L->p = at;
-    return hlo_lex_error(L, HS_E_SYNTAX, at, "expects name");
+    (void)hlo_lex_error(L, HS_E_SYNTAX, at, "expects name");
+    if (reserved)
+      hlo_lex_note(L, "%.*s is a word of the language; %.*s_ would be a name", (int)out->n, out->p,
+                   (int)out->n, out->p);
+    return false;
   }
   if (hlo_at(L, 0) == ':') L->p++;
   return true;

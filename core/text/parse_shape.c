@@ -164,7 +164,11 @@ static const hlo_shape *read_array(hlo_parser *P, hlo_dtype type) {
   i64 dims[HLO_MAX_RANK];
   bool dynamic[HLO_MAX_RANK];
   const char *at = LX->p;
-  if (!read_dims(P, &rank, dims, dynamic)) return NULL;
+  if (!read_dims(P, &rank, dims, dynamic)) {
+    if (LX->p < LX->end && (*LX->p == ')' || *LX->p == ','))
+      hlo_lex_note(LX, "%s is an element type, and no instruction's name", hlo_dtype_text(type));
+    return NULL;
+  }
   const hlo_layout *layout = NULL;
   bool laid_out = layout_follows(P);
   if (laid_out && !read_layout(P, type, rank, &layout)) return NULL;

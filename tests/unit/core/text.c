@@ -278,6 +278,9 @@ static void single_errors(void **state) {
   EXPECT_ERRORS(IN_ENTRY("a = f32[2]{1,0} parameter(0)"),
                 {HS_E_LAYOUT, 2 + 1, 11, "Dimensions size is 1, but minor to major size is 2."});
   EXPECT_ERRORS(IN_ENTRY("a = f32[] constant(x)"), {HS_E_SYNTAX, 3, 20, "expects decimal or int"});
+  EXPECT_ERRORS(IN_ENTRY("c64 = f32[] parameter(0)\nROOT a = f32[] negate(c64)"),
+                {HS_E_SYNTAX, 3, 1, "c64_ would be a name"},
+                {HS_E_SYNTAX, 4, 26, "c64 is an element type, and no instruction's name"});
   EXPECT_ERRORS(IN_ENTRY("a = f32[2,2] constant({{1,2},{3}})"),
                 {HS_E_LITERAL, 3, 32, "expects 2 elements in the [1]th element, but sees 1"});
   EXPECT_ERRORS(IN_ENTRY("a = u8[] constant(256)"),
