@@ -76,29 +76,11 @@ hs_status repl_make_folder(const char *path) {
   return hs_fail_errno(HS_E_IO, path);
 }
 
-hs_status repl_read_file(const char *path, size_t limit, hs_buf *out) {
-  int fd;
-  i64 size;
-  HS_TRY(hs_file_open(path, &fd, &size));
-  char block[1 << 16];
-  size_t got = 1;
-  hs_status s = HS_GOOD;
-  while (got && hs_ok(s)) {
-    s = hs_file_read(fd, path, block, sizeof block, &got);
-    if (!hs_ok(s)) break;
-    hs_buf_put(out, block, got);
-    if (limit && out->n > limit) s = hs_fail(HS_E_LIMIT, "%s: larger than %zu bytes", path, limit);
-  }
-  close(fd);
-  if (!hs_ok(s)) hs_buf_free(out);
-  return s;
-}
-
 hs_status repl_read_head(const char *path, size_t n, hs_buf *out) {
   int fd;
   i64 size;
   HS_TRY(hs_file_open(path, &fd, &size));
-  char block[1 << 12];
+  char block[1 << 16];
   size_t got = 1;
   hs_status s = HS_GOOD;
   while (n && got && hs_ok(s)) {
@@ -108,5 +90,14 @@ hs_status repl_read_head(const char *path, size_t n, hs_buf *out) {
     n -= got;
   }
   close(fd);
+  return s;
+}
+
+hs_status repl_read_file(const char *path, size_t limit, hs_buf *out) {
+  size_t most = !limit ? SIZE_MAX : out->n <= limit ? limit + 1 - out->n : 1;
+  hs_status s = repl_read_head(path, most, out);
+  if (hs_ok(s) && limit && out->n > limit)
+    s = hs_fail(HS_E_LIMIT, "%s: larger than %zu bytes", path, limit);
+  if (!hs_ok(s)) hs_buf_free(out);
   return s;
 }
