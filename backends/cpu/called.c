@@ -49,10 +49,11 @@ cpu_called cpu_called_of(const hlo_instr *i) {
   case HLO_COLLECTIVE_PERMUTE_DONE: return CPU_CALLED_DEVICES;
   case HLO_CUSTOM_CALL:
     return hlo_custom_is_of_devices(i) ? CPU_CALLED_DEVICES : CPU_CALLED_LIBRARY;
-  // What goes on beside the program, and what has a state of its own.
+  // What goes on beside the program.
   case HLO_INFEED:
-  case HLO_OUTFEED:
-  case HLO_RNG_GET_AND_UPDATE_STATE: return CPU_CALLED_NOT;
+  case HLO_OUTFEED: return CPU_CALLED_NOT;
+  case HLO_RNG_GET_AND_UPDATE_STATE:
+    return CPU_CALLED_LIBRARY;  // two words: there is no faster way
   default: break;
   }
   if (hlo_op_has(i->opcode, HLO_F_COLLECTIVE)) return CPU_CALLED_DEVICES;
@@ -118,7 +119,7 @@ static hs_status operands_of(const hlo_instr *i, void *const **bufs, hlo_literal
 }
 
 hs_status cpu_called_run(const hlo_instr *i, u32 replicas, u32 partitions, const bool *here,
-                         void *const *const *bufs) {
+                         void *const *const *bufs, u64 *rng) {
   u32 n = replicas * partitions;
   hlo_literal ***ops = hs_calloc(n, sizeof *ops), **outs = hs_calloc(n, sizeof *outs);
   void *const **at = hs_calloc(n, sizeof *at);
@@ -128,9 +129,7 @@ hs_status cpu_called_run(const hlo_instr *i, u32 replicas, u32 partitions, const
     at[d] = bufs[d];
     if (!here || here[d]) st = operands_of(i, &at[d], ops[d]);
   }
-  // an rng gives other numbers each time
-  static _Thread_local u64 times;
-  const hlo_eval_options opt = {.rng_seed = times += i->opcode == HLO_RNG,
+  const hlo_eval_options opt = {.rng = rng,
                                 .keep_denormals = cpu_par_keeps_denormals(),
                                 .peer = atomic_load(&peer),
                                 .share = cpu_par_for};

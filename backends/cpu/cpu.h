@@ -51,9 +51,9 @@ bool cpu_is_effect(const hlo_instr *);
 void cpu_called_by(const hlo_eval_peer *);
 const char *cpu_called_text(cpu_called);
 // Runs it on all devices that are `here` (NULL: all): bufs[d] are device d's operand leaves, then
-// its result leaves, in the layouts of their shapes.
+// its result leaves, in the layouts of their shapes. rng: hlo_eval_options.rng, of a single device.
 hs_status cpu_called_run(const hlo_instr *, u32 replicas, u32 partitions, const bool *here,
-                         void *const *const *bufs);
+                         void *const *const *bufs, u64 *rng);
 
 // ---- program ------------------------------------------------------------------------------------
 typedef enum cpu_value_kind { CPU_TEMP, CPU_ARG, CPU_CONST } cpu_value_kind;
@@ -188,6 +188,8 @@ typedef struct cpu_program {
   void **addr;            // per slot, of the device whose turn it is
   void ***addr_of;        // of each device
   bool *here;             // devices that run the block that is running; NULL: one device
+  u64 (*rng)[2];          // of each device: hlo_eval_options.rng
+  u32 device;             // whose turn it is
   cpu_probes *probes;     // while kernels are timed; NULL otherwise
   // bind.c: steps' pointers to arguments and results; which of those are dense and row-major; the
   // result that takes over an argument's storage, CPU_NONE
@@ -257,6 +259,9 @@ size_t cpu_mapped_bytes(size_t bytes);
 i64 cpu_resident_bytes(const cpu_program *);
 // What timing one kernel adds to a run, measured on this machine; ns.
 double cpu_probe_ns(void);
+// Random numbers begin with the seed, as in the evaluator: each cpu_exec_run does so, for its runs are
+// compared. A program placed in its user's process goes on from run to run, as in XLA:CPU.
+void cpu_exec_seed(cpu_program *);
 // Runs one step without control flow on buffers of the host: operand leaves, then result leaves.
 // Where the kernel updates an operand in another place, that is copied first.
 hs_status cpu_step_run(const cpu_program *, const cpu_step *, void *const *bufs, void *scratch);

@@ -311,7 +311,7 @@ hs_status cpu_step_run(const cpu_program *p, const cpu_step *s, void *const *buf
     return HS_GOOD;
   }
   if (s->kind == CPU_STEP_CALLED)
-    return cpu_called_run(s->instr, 1, 1, NULL, (void *const *const[]){bufs});
+    return cpu_called_run(s->instr, 1, 1, NULL, (void *const *const[]){bufs}, p->rng[p->device]);
   return s->rt.run(s->rt.state, bufs, scratch);
 }
 
@@ -342,6 +342,7 @@ static hs_status run_region(cpu_program *p, cpu_region *x) {
 
 // The device's turn: its addresses, and those of the step's values.
 static void turn(cpu_program *p, u32 device, cpu_step *s) {
+  p->device = device;
   p->addr = p->addr_of[device];
   look_up(p, s);
 }
@@ -355,7 +356,7 @@ static hs_status called_by_all(cpu_program *p, cpu_step *s) {
     memcpy(all + d * n, s->bufs, s->nvals * sizeof *all);
     bufs[d] = all + d * n;
   }
-  hs_status st = cpu_called_run(s->instr, p->replicas, p->partitions, p->here, bufs);
+  hs_status st = cpu_called_run(s->instr, p->replicas, p->partitions, p->here, bufs, NULL);
   hs_free(all);
   hs_free(bufs);
   bool away = memchr(p->here, false, p->ndevices) != NULL;
@@ -449,11 +450,17 @@ double cpu_probe_ns(void) {
 }
 
 hs_status cpu_exec_run(cpu_program *p) {
+  cpu_exec_seed(p);
   if (p->swaps) cpu_exec_reset(p);
   for (u32 d = 1; p->here && d < p->ndevices; d++)  // all have the first one's arguments
     memcpy((char *)p->area[AREA_ARGS] + d * p->area_stride[AREA_ARGS], p->area[AREA_ARGS],
            p->arg_bytes);
   return cpu_exec_placed(p);
+}
+
+void cpu_exec_seed(cpu_program *p) {
+  p->device = 0;
+  for (u32 d = 0; d < p->ndevices; d++) hlo_eval_rng_begin(0, p->rng[d]);
 }
 
 hs_status cpu_exec_placed(cpu_program *p) {

@@ -598,6 +598,8 @@ hs_status cpu_lower(const hlo_module *m, const cpu_lower_options *o, cpu_program
   p->replicas = replicas;
   p->partitions = partitions;
   p->ndevices = replicas * partitions;
+  p->rng = hs_arena_alloc(&p->arena, p->ndevices * sizeof *p->rng);
+  cpu_exec_seed(p);
   p->away = o->maker != NULL;
   p->align = o->maker ? o->maker->align : HLO_HEAP_ALIGN;
   cpu_lowering l = {

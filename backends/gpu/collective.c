@@ -433,8 +433,8 @@ static hs_status exchange_on_host(gpu_program *g, cpu_step *s, void **const *buf
     HS_TRY(gpu_device_use(g->lanes[d]->dev));
     HS_TRY(gpu_host_begin(g->lanes[d], s, bufs[d]));
   }
-  hs_status st =
-      cpu_called_run(s->instr, g->replicas, g->partitions, g->here, (void *const *const *)bufs);
+  hs_status st = cpu_called_run(s->instr, g->replicas, g->partitions, g->here,
+                                (void *const *const *)bufs, NULL);
   bool away = memchr(g->here, false, g->ndevices) != NULL;
   if (!hs_ok(st)) return away ? cpu_did_not_meet(g->p->m, s->instr, st) : st;
   for (u32 d = 0; d < g->ndevices; d++) {

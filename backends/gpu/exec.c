@@ -411,6 +411,7 @@ static hs_status enqueue_all(gpu_program *g, void *arg) {
 hs_status gpu_exec_run(gpu_program *g) {
   bool done = false;
   g->launches = g->graph_launches = g->round_trips = 0;
+  cpu_exec_seed(g->p);
   // results of a recorded run lie where that run left them
   if (!g->whole.exec || !can_record(g)) gpu_addresses_reset(g);
   HS_TRY(launch_segment(g, &g->whole, enqueue_all, NULL, &done));

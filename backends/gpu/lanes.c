@@ -75,6 +75,7 @@ hs_status gpu_lanes_load(gpu_program *g, hs_status (*load)(gpu_program *lane)) {
 
 static hs_status turn(gpu_program *g, u32 device, gpu_program **lane) {
   *lane = g->lanes[device];
+  g->p->device = device;
   return gpu_device_use((*lane)->dev);
 }
 
@@ -159,6 +160,7 @@ static hs_status run_block(void *ctx, cpu_block *b) {
 // ---- runs ---------------------------------------------------------------------------------------
 
 hs_status gpu_lanes_run(gpu_program *g) {
+  cpu_exec_seed(g->p);
   for (u32 d = 0; d < g->ndevices; d++) {
     gpu_program *lane = g->lanes[d];
     lane->launches = lane->graph_launches = lane->round_trips = 0;

@@ -461,7 +461,13 @@ static void leave_float_mode(u32 old) {
 #endif
 }
 
+void hlo_eval_rng_begin(u64 seed, u64 rng[2]) {
+  rng[0] = seed * 0x9E3779B97F4A7C15ull + 0x8a5cd789635d2dffull;
+  rng[1] = 0;
+}
+
 static void close_ev(ev *e) {
+  if (e->opt.rng) memcpy(e->opt.rng, e->rng, sizeof e->rng);
   ev_account_close(e->account);
   hs_free(e->plans);
   hs_arena_free(&e->arena);
@@ -470,7 +476,8 @@ static ev open_ev(hlo_ctx *ctx, const hlo_eval_options *opt) {
   ev e = {.ctx = ctx};
   if (opt) e.opt = *opt;
   e.account = ev_account_new(e.opt.max_bytes);
-  e.rng[0] = e.opt.rng_seed * 0x9E3779B97F4A7C15ull + 0x8a5cd789635d2dffull;
+  if (e.opt.rng) memcpy(e.rng, e.opt.rng, sizeof e.rng);
+  else hlo_eval_rng_begin(e.opt.rng_seed, e.rng);
   return e;
 }
 

@@ -63,7 +63,10 @@ typedef struct hlo_eval_options {
   i64 max_bytes;  // refuse when live values would exceed this; 0 = no limit
   // simulated devices for collectives; 0 = as many as the module says, or else as its groups need
   u32 nreplicas, npartitions;
-  u64 rng_seed;               // for the rng opcode
+  u64 rng_seed;  // for the rng opcode
+  // Two words (hlo_eval_rng_begin) that rng and rng-get-and-update-state go on from, and leave for
+  // the next evaluation; NULL: each evaluation begins with the seed.
+  u64 *rng;
   const hlo_eval_peer *peer;  // NULL: unknown custom calls are an error
   hlo_host *host;             // NULL: no host; infeed and its kind then fail
   // Called after every instruction of the entry and of called computations (not inside the scalar
@@ -83,6 +86,8 @@ hs_status hlo_eval_module(const hlo_module *, u32 nargs, hlo_literal *const *arg
                           const hlo_eval_options *, hlo_literal **out);
 hs_status hlo_eval_computation(const hlo_computation *, u32 nargs, hlo_literal *const *args,
                                const hlo_eval_options *, hlo_literal **out);
+// What an evaluation's random numbers begin with.
+void hlo_eval_rng_begin(u64 seed, u64 rng[2]);
 // One instruction on given operand values: constant folding.
 hs_status hlo_eval_instr(const hlo_instr *, u32 n, hlo_literal *const *operands,
                          const hlo_eval_options *, hlo_literal **out);

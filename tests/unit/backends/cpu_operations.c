@@ -572,6 +572,26 @@ static void random_bits(void **st) {
              "algorithm=rng_default }"));
 }
 
+// A state that the run keeps goes on from one use of it to the next, in loops too, and begins anew
+// with the next run; each device has its own.
+#define STATEFUL                                                                                  \
+  "body { s = (s32[], u64[2]) parameter(0)\n n = s32[] get-tuple-element(s), index=0\n"           \
+  " one = s32[] constant(1)\n more = s32[] add(n, one)\n"                                         \
+  " v = u64[2] rng-get-and-update-state(), delta=5\n ROOT t = (s32[], u64[2]) tuple(more, v) }\n" \
+  "cond { s = (s32[], u64[2]) parameter(0)\n n = s32[] get-tuple-element(s), index=0\n"           \
+  " four = s32[] constant(4)\n ROOT l = pred[] compare(n, four), direction=LT }\n"                \
+  "ENTRY e { a = u64[2] rng-get-and-update-state(), delta=3\n zero = s32[] constant(0)\n"         \
+  " t = (s32[], u64[2]) tuple(zero, a)\n w = (s32[], u64[2]) while(t), condition=cond, "          \
+  "body=body\n lo = f32[] constant(0)\n hi = f32[] constant(1)\n"                                 \
+  " b = f32[3] rng(lo, hi), distribution=rng_uniform, control-predecessors={w}\n"                 \
+  " c = f32[3] rng(lo, hi), distribution=rng_uniform, control-predecessors={b}\n"                 \
+  " ROOT r = (u64[2], (s32[], u64[2]), f32[3], f32[3]) tuple(a, w, b, c) }"
+static void random_states(void **st) {
+  (void)st;
+  agrees(MODULE(STATEFUL));
+  agrees("HloModule t, num_partitions=2\n" STATEFUL);
+}
+
 // Numbers below the least normal one count as zero, or as what they are.
 static void denormals(void **st) {
   (void)st;
@@ -625,6 +645,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test(lu_factors),
       cmocka_unit_test(linear_algebra),
       cmocka_unit_test(random_bits),
+      cmocka_unit_test(random_states),
       cmocka_unit_test(other_precision),
       cmocka_unit_test(denormals),
   };
