@@ -259,8 +259,8 @@ size_t cpu_mapped_bytes(size_t bytes);
 i64 cpu_resident_bytes(const cpu_program *);
 // What timing one kernel adds to a run, measured on this machine; ns.
 double cpu_probe_ns(void);
-// Random numbers begin with the seed, as in the evaluator: each cpu_exec_run does so, for its runs are
-// compared. A program placed in its user's process goes on from run to run, as in XLA:CPU.
+// Random numbers begin with the seed, as in the evaluator: each cpu_exec_run does so, for its runs
+// are compared. A program placed in its user's process goes on from run to run, as in XLA:CPU.
 void cpu_exec_seed(cpu_program *);
 // Runs one step without control flow on buffers of the host: operand leaves, then result leaves.
 // Where the kernel updates an operand in another place, that is copied first.
