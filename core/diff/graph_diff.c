@@ -7,7 +7,8 @@
 // or outlines it. Equal values are paired in order, those in counterpart computations first. What
 // is left is paired from its paired neighbours (operand or user of a pair, same opcode), so that
 // one changed instruction does not make everything after it count as new; at last by name.
-// Computations are paired when their callers are, and else by name.
+// Computations are paired when their callers are, and else by name. Reducers and what else is
+// applied to elements are alike by the hundred: they are paired whole, those left over by value.
 #include "core/diff/graph_diff.h"
 
 #include <stdlib.h>
@@ -27,6 +28,7 @@ typedef struct side {
   u64 *value;  // by instruction id
   // by computation id: the fusion or call that alone calls it, or NULL
   hlo_instr **caller;
+  bool *applied;  // by computation id: it is a reducer, a comparison, ...
   bool *started;  // by computation id: its instructions have values
   keyed *sorted;
   u32 n;
@@ -47,6 +49,7 @@ static bool not_compared(hlo_attr_id id) {
 
 static void find_callers(side *s, hs_arena *ar) {
   s->caller = HS_NEW_ARRAY(ar, hlo_instr *, s->m->next_comp_id + 1);
+  s->applied = HS_NEW_ARRAY(ar, bool, s->m->next_comp_id + 1);
   u8 *times = HS_NEW_ARRAY(ar, u8, s->m->next_comp_id + 1);
   hlo_for_each_comp(c, s->m)
     hlo_for_each_instr(i, c) {
@@ -55,6 +58,8 @@ static void find_callers(side *s, hs_arena *ar) {
                      i->noperands == hlo_called(i, 0)->nparams;
       for (u32 k = 0; k < n; k++) {
         u32 id = hlo_called(i, k)->id;
+        s->applied[id] |=
+            i->opcode != HLO_FUSION && !hlo_op_has(i->opcode, HLO_F_CONTROL | HLO_F_ASYNC_WRAPPER);
         times[id] = (u8)(through && times[id] == 0 ? 1 : 2);
         s->caller[id] = times[id] == 1 ? i : NULL;
       }
@@ -180,29 +185,73 @@ static u32 free_from(const matcher *t, u32 *next, u32 j) {
   return end;
 }
 
-// Counterparts by value: instructions of a in callers-first order take the first free one of b, in
-// the counterpart of their computation (`strict`) or anywhere.
-static void pair_by_value(matcher *t, keyed *order_a, u32 *next, bool strict) {
+// Where the counterpart of an instruction may be: in the counterpart of its computation; anywhere
+// but in what is applied to elements; also there, but not from one such computation to another.
+typedef enum place { COUNTERPART, NOT_APPLIED, ANYWHERE } place;
+
+static bool may_pair(const matcher *t, const hlo_instr *x, const hlo_instr *y, place where) {
+  bool in_a = t->a.applied[x->parent->id], in_b = t->b.applied[y->parent->id];
+  if (where == COUNTERPART) return t->d->comp_of_a[x->parent->id] == y->parent;
+  return x->opcode != HLO_PARAMETER && (where == ANYWHERE ? !(in_a && in_b) : !in_a && !in_b);
+}
+
+// The first of b in sorted order with this key.
+static u32 first_of(const side *b, u64 key) {
+  u32 lo = 0, hi = b->n;
+  while (lo < hi) {
+    u32 mid = (lo + hi) / 2;
+    if (b->sorted[mid].key < key) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo;
+}
+
+// Counterparts by value: instructions of a in callers-first order take the first free one of b.
+static void pair_by_value(matcher *t, keyed *order_a, u32 *next, place where) {
   const keyed *b = t->b.sorted;
   for (u32 k = 0; k < t->a.n && !hs_interrupted(); k++) {
     hlo_instr *x = order_a[k].i;
     if (t->d->of_a[x->id]) continue;
-    u32 lo = 0, hi = t->b.n;
-    while (lo < hi) {
-      u32 mid = (lo + hi) / 2;
-      if (b[mid].key < order_a[k].key) lo = mid + 1;
-      else hi = mid;
-    }
-    for (u32 j = free_from(t, next, lo), seen = 0;
+    for (u32 j = free_from(t, next, first_of(&t->b, order_a[k].key)), seen = 0;
          j < t->b.n && b[j].key == order_a[k].key && seen < MAX_SCAN;
          j = free_from(t, next, j + 1), seen++) {
       hlo_instr *y = b[j].i;
-      if (strict ? t->d->comp_of_a[x->parent->id] != y->parent : x->opcode == HLO_PARAMETER)
-        continue;
+      if (!may_pair(t, x, y, where)) continue;
       pair(t, x, y);
       break;
     }
   }
+}
+
+// Of computations that are applied and whose callers have no counterparts: by their roots' values.
+static void pair_applied(matcher *t, u32 *next) {
+  hlo_for_each_comp(c, t->a.m) {
+    if (!t->a.applied[c->id] || t->d->comp_of_a[c->id] || t->d->of_a[c->root->id]) continue;
+    u64 key = key_of(&t->a, c->root);
+    const keyed *b = t->b.sorted;
+    for (u32 j = free_from(t, next, first_of(&t->b, key)), seen = 0;
+         j < t->b.n && b[j].key == key && seen < MAX_SCAN; j = free_from(t, next, j + 1), seen++) {
+      hlo_computation *o = b[j].i->parent;
+      if (!hlo_is_root(b[j].i) || !t->b.applied[o->id] || t->d->comp_of_b[o->id]) continue;
+      pair_computations(t, c, o);
+      pair(t, c->root, o->root);
+      break;
+    }
+  }
+}
+
+// A user of y that may be the counterpart of u's: one of the same shape before others; NULL: none.
+static hlo_instr *like_user(const matcher *t, const hlo_use *u, const hlo_instr *y) {
+  hlo_instr *other = NULL;
+  u32 scanned = 0;
+  hlo_for_each_use(v, y) {
+    if (scanned++ > MAX_SCAN) break;
+    if (hlo_slot(v) != hlo_slot(u) || v->user->opcode != u->user->opcode || t->d->of_b[v->user->id])
+      continue;
+    if (v->user->shape->logical == u->user->shape->logical) return v->user;
+    if (!other) other = v->user;
+  }
+  return other;
 }
 
 static void pair_neighbours(matcher *t) {
@@ -217,15 +266,8 @@ static void pair_neighbours(matcher *t) {
     u32 tried = 0;
     hlo_for_each_use(u, x) {
       if (d->of_a[u->user->id] || tried++ > MAX_SCAN) continue;
-      u32 scanned = 0;
-      hlo_for_each_use(v, y) {
-        if (scanned++ > MAX_SCAN) break;
-        if (hlo_slot(v) != hlo_slot(u) || v->user->opcode != u->user->opcode ||
-            d->of_b[v->user->id])
-          continue;
-        pair(t, u->user, v->user);
-        break;
-      }
+      hlo_instr *user = like_user(t, u, y);
+      if (user) pair(t, u->user, user);
     }
   }
 }
@@ -313,11 +355,15 @@ void hlo_graph_diff_make(const hlo_module *a, const hlo_module *b, hs_arena *ar,
   qsort(t.b.sorted, t.b.n, sizeof *t.b.sorted, by_key);
   pair_computations(&t, a->entry, b->entry);
   u32 *next = HS_NEW_ARRAY(ar, u32, t.b.n + 1);
-  pair_by_value(&t, t.a.sorted, next, true);
-  pair_by_value(&t, t.a.sorted, next, false);
+  pair_by_value(&t, t.a.sorted, next, COUNTERPART);
+  pair_by_value(&t, t.a.sorted, next, NOT_APPLIED);
   if (a->entry->root->opcode == b->entry->root->opcode) pair(&t, a->entry->root, b->entry->root);
   pair_neighbours(&t);
   pair_by_name(&t);
+  pair_neighbours(&t);
+  pair_applied(&t, next);
+  pair_by_value(&t, t.a.sorted, next, COUNTERPART);
+  pair_by_value(&t, t.a.sorted, next, ANYWHERE);
   pair_neighbours(&t);
   count(&t);
   hs_vec_free(&t.pairs);

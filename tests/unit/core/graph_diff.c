@@ -90,8 +90,42 @@ static void own_constants(void **state) {
   comparison_free(&c);
 }
 
+// Reducers that are alike stay with their reductions, however these have changed and whichever
+// comes first; those whose reductions are gone are paired whole.
+static void alike_reducers(void **state) {
+  (void)state;
+#define SUM(name, l, r, sum)                                                      \
+  name " {\n " l " = f32[] parameter(0)\n " r " = f32[] parameter(1)\n ROOT " sum \
+       " = f32[] add(" l ", " r ")\n}\n"
+  comparison c;
+  compare_with(&c,
+               "HloModule m\n" SUM("f", "fa", "fb", "fs") SUM("g", "ga", "gb", "gs")
+                   SUM("h", "ha", "hb",
+                       "hs") "ENTRY e {\n x = f32[8,4] parameter(0)\n z = f32[] constant(0)\n"
+                             " r = f32[8] reduce(x, z), dimensions={1}, to_apply=f\n"
+                             " s = f32[4] reduce(x, z), dimensions={0}, to_apply=g\n"
+                             " w = f32[] reduce(x, z), dimensions={0,1}, to_apply=h\n"
+                             " ROOT t = (f32[8], f32[4], f32[]) tuple(r, s, w)\n}\n",
+               "HloModule m\n" SUM("p", "pa", "pb", "ps") SUM("q", "qa", "qb", "qs")
+                   SUM("o", "oa", "ob",
+                       "os") "ENTRY e {\n x = f32[8,4] parameter(0)\n z = f32[] constant(0)\n"
+                             " n = f32[8,4] negate(x)\n"
+                             " t2 = f32[4] reduce(n, z), dimensions={0}, to_apply=p\n"
+                             " r2 = f32[8] reduce(n, z), dimensions={1}, to_apply=q\n"
+                             " w2 = f32[7,4] reduce-window(n, z), window={size=2x1}, to_apply=o\n"
+                             " ROOT t = (f32[8], f32[4], f32[7,4]) tuple(r2, t2, w2)\n}\n");
+  static const char *const same[][2] = {{"fs", "qs"}, {"gs", "ps"}, {"hs", "os"}};
+  for (u32 k = 0; k < HS_COUNT(same); k++) {
+    const hlo_instr *x = hlo_find_instr(c.a, same[k][0]), *y = hlo_find_instr(c.b, same[k][1]);
+    assert_ptr_equal(c.d.of_a[x->id], y);
+    assert_int_equal(c.d.change[y->id], 0);
+  }
+  comparison_free(&c);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(renamed), cmocka_unit_test(fused_and_changed),
-                                     cmocka_unit_test(own_constants)};
+                                     cmocka_unit_test(own_constants),
+                                     cmocka_unit_test(alike_reducers)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
