@@ -185,7 +185,8 @@ static nest_val cx_sqrt(cx c, nest_val v) {  // via the half-angle: sqrt((|z| + 
   return (nest_val){sel(c, nil, num(c, 0), r.re), sel(c, nil, v.im, r.im)};
 }
 
-// Kahan's formula in tan(y) and sinh(x); far out the real part has become +-1.
+// Kahan's formula in tan(y) and sinh(x); far out the real part has become +-1, and the imaginary part
+// is 4 sin(y) cos(y) e^(-2 |x|).
 static nest_val cx_tanh(cx c, nest_val v) {
   u32 t = one(c, HLO_TAN, v.im), s = one(c, HLO_SINH, v.re), s2 = mul(c, s, s), k = num(c, 1);
   u32 beta = add(c, k, mul(c, t, t)), den = add(c, k, mul(c, beta, s2)), nil = num(c, 0);
@@ -193,8 +194,10 @@ static nest_val cx_tanh(cx c, nest_val v) {
       im = dvd(c, t, den);
   u32 far = both(c, cmp(c, HLO_DIRECTION_GT, one(c, HLO_ABS, v.re), num(c, 20)),
                  either(c, is_finite(c, v.im), is_inf(c, v.re)));
+  u32 fade = one(c, HLO_EXP, mul(c, num(c, -2), one(c, HLO_ABS, v.re))),
+      rest = mul(c, mul(c, num(c, 4), dvd(c, t, beta)), fade);
   re = sel(c, far, one(c, HLO_SIGN, v.re), re);
-  im = sel(c, far, nil, im);
+  im = sel(c, far, sel(c, is_finite(c, v.im), rest, nil), im);
   return (nest_val){sel(c, cmp(c, HLO_DIRECTION_EQ, v.re, nil), v.re, re),
                     sel(c, cmp(c, HLO_DIRECTION_EQ, v.im, nil), v.im, im)};
 }

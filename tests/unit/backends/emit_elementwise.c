@@ -232,6 +232,10 @@ static void complexes(void **state) {
            false);
   add_case("HloModule m\nENTRY e {\n x = c64[37] parameter(0)\n ROOT r = c64[37] exponential(x)\n}",
            1000, false);
+  // far out, where the imaginary part is small, and beside the infinities
+  add_case("HloModule m\nENTRY e {\n x = c128[6] constant({(31,-1),(-25,3),(21,1.5707963),(300,2),"
+           "(inf,inf),(-inf,2)})\n ROOT r = c128[6] tanh(x)\n}",
+           8, false);
   add_case("HloModule m\nENTRY e {\n x = f32[37] parameter(0)\n y = f32[37] parameter(1)\n"
            " ROOT r = c64[37] complex(x, y)\n}",
            0, true);
