@@ -185,8 +185,8 @@ static nest_val cx_sqrt(cx c, nest_val v) {  // via the half-angle: sqrt((|z| + 
   return (nest_val){sel(c, nil, num(c, 0), r.re), sel(c, nil, v.im, r.im)};
 }
 
-// Kahan's formula in tan(y) and sinh(x); far out the real part has become +-1, and the imaginary part
-// is 4 sin(y) cos(y) e^(-2 |x|).
+// Kahan's formula in tan(y) and sinh(x); far out the real part has become +-1, and the imaginary
+// part is 4 sin(y) cos(y) e^(-2 |x|).
 static nest_val cx_tanh(cx c, nest_val v) {
   u32 t = one(c, HLO_TAN, v.im), s = one(c, HLO_SINH, v.re), s2 = mul(c, s, s), k = num(c, 1);
   u32 beta = add(c, k, mul(c, t, t)), den = add(c, k, mul(c, beta, s2)), nil = num(c, 0);
