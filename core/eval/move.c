@@ -50,41 +50,6 @@ static void pour(const hlo_literal *a, const i64 *fn, hlo_literal *r, const i64 
   } while (!hs_stops(++done) && ev_next(a->shape->rank, fn, fi) && ev_next(r->shape->rank, tn, ti));
 }
 
-// Dimensions of both sides of a reshape, paired in groups whose products are equal: i and j are the
-// next ones, pi and pj the products of those of the group so far.
-typedef struct pairing {
-  const hlo_shape *from, *to;
-  u32 i, j;
-  i64 pi, pj;
-} pairing;
-
-// 0 counts as more than any other product: the other side goes on until it has its 0.
-static bool is_less(i64 a, i64 b) { return a && (!b || a < b); }
-
-// Which next dimensions join the group: of the side with the smaller product, or of equal products
-// the smaller dimension. A dynamic one of size 1 waits for one of the other side.
-static void next_of(const pairing *g, bool *take_i, bool *take_j) {
-  const hlo_shape *from = g->from, *to = g->to;
-  bool more_i = g->i < from->rank, more_j = g->j < to->rank, both = more_i && more_j,
-       even = both && g->pi == g->pj;
-  i64 di = more_i ? from->dims[g->i] : 1, dj = more_j ? to->dims[g->j] : 1;
-  *take_i = more_i && (!both || is_less(g->pi, g->pj) || (even && !is_less(dj, di)));
-  *take_j = more_j && (!both || is_less(g->pj, g->pi) || (even && !is_less(di, dj)));
-  if (!even || di != 1 || dj != 1) return;
-  bool cut_i = hlo_dim_is_dynamic(from, g->i), cut_j = hlo_dim_is_dynamic(to, g->j);
-  *take_i &= cut_j || !cut_i;
-  *take_j &= cut_i || !cut_j;
-}
-
-// Whether the group goes on: its products differ, a side that has dimensions left gave none, or
-// what is left of the operand, and the result has nothing for, is of size 1. One of nothing takes
-// all that is left of one side alone.
-static bool is_open(const pairing *g, u32 first_i, u32 first_j) {
-  bool more_i = g->i < g->from->rank, more_j = g->j < g->to->rank;
-  return g->pi != g->pj || (more_i && g->i == first_i) || (more_j && g->j == first_j) ||
-         (more_i && !more_j && g->from->dims[g->i] == 1) || (!g->pi && more_i != more_j);
-}
-
 // Is dimension d the first of from .. to that has more than one element?
 static bool is_major(const hlo_shape *s, u32 from, u32 to, i64 d) {
   while (from < to && s->dims[from] == 1) from++;
@@ -98,37 +63,33 @@ static bool is_major(const hlo_shape *s, u32 from, u32 to, i64 d) {
 static bool reshaped_sizes(const hlo_literal *a, const hlo_shape *to, i64 *fn, i64 *tn,
                            bool *moves) {
   const hlo_shape *from = a->shape;
-  pairing g = {.from = from, .to = to};
+  hlo_dim_group g[2 * HLO_MAX_RANK + 2];
+  u32 n = hlo_size_groups(from, to, g);
   *moves = false;
   for (u32 d = 0; d < from->rank; d++)
     fn[d] = a->dynamic_sizes ? a->dynamic_sizes[d] : from->dims[d];
-  while (g.i < from->rank || g.j < to->rank) {
-    const u32 first_i = g.i, first_j = g.j;
+  for (u32 k = 0; k < n; k++) {
+    const u32 end_i = g[k + 1].from, end_j = g[k + 1].to;
     i64 used = 1, fixed = 1, rest = -1;
-    g.pi = g.pj = 1;
-    do {
-      bool take_i, take_j;
-      next_of(&g, &take_i, &take_j);
-      if (!take_i && !take_j) return false;
-      if (take_i)  // saturating: beside a 0 the others may have any size
-        g.pi = hs_mul_sat_i64(g.pi, from->dims[g.i]), used = hs_mul_sat_i64(used, fn[g.i++]);
-      if (!take_j) continue;
+    for (u32 i = g[k].from; i < end_i; i++)  // saturating: beside a 0 the others may have any size
+      used = hs_mul_sat_i64(used, fn[i]);
+    for (u32 j = g[k].to; j < end_j; j++) {
       // of several the last takes it, but for those of size 1
-      bool takes = hlo_dim_is_dynamic(to, g.j) && (rest < 0 || to->dims[g.j] > 1);
-      i64 whole = takes ? rest : g.j;
-      if (takes) rest = g.j;
+      bool takes = hlo_dim_is_dynamic(to, j) && (rest < 0 || to->dims[j] > 1);
+      i64 whole = takes ? rest : j;
+      if (takes) rest = j;
       if (whole >= 0) fixed = hs_mul_sat_i64(fixed, tn[whole] = to->dims[whole]);
-      g.pj = hs_mul_sat_i64(g.pj, to->dims[g.j++]);
-    } while (is_open(&g, first_i, first_j));
+    }
     if (rest >= 0) tn[rest] = fixed ? HS_MIN(used / fixed, to->dims[rest]) : to->dims[rest];
     u32 ncut = 0;
-    for (u32 d = first_i; d < g.i; d++) {
+    for (u32 d = g[k].from; d < end_i; d++) {
       if (rest < 0) fn[d] = from->dims[d];
       if (fn[d] == from->dims[d]) continue;
-      *moves |= ncut++ || !is_major(from, first_i, g.i, d) || !is_major(to, first_j, g.j, rest);
+      *moves |=
+          ncut++ || !is_major(from, g[k].from, end_i, d) || !is_major(to, g[k].to, end_j, rest);
     }
   }
-  return true;
+  return n || (!from->rank && !to->rank);
 }
 
 hs_status hlo_eval_reshape(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {

@@ -83,3 +83,58 @@ hs_status hlo_literal_in_use(hlo_ctx *ctx, const hlo_literal *l, hlo_literal **o
   for_rows(l, pack_row, &packed);
   return HS_GOOD;
 }
+
+// ---- the groups of a reshape --------------------------------------------------------------------
+// Dimensions of both sides of a reshape, paired in groups whose products are equal: i and j are the
+// next ones, pi and pj the products of those of the group so far.
+typedef struct pairing {
+  const hlo_shape *from, *to;
+  u32 i, j;
+  i64 pi, pj;
+} pairing;
+
+// 0 counts as more than any other product: the other side goes on until it has its 0.
+static bool is_less(i64 a, i64 b) { return a && (!b || a < b); }
+
+// Which next dimensions join the group: of the side with the smaller product, or of equal products
+// the smaller dimension. A dynamic one of size 1 waits for one of the other side.
+static void next_of(const pairing *g, bool *take_i, bool *take_j) {
+  const hlo_shape *from = g->from, *to = g->to;
+  bool more_i = g->i < from->rank, more_j = g->j < to->rank, both = more_i && more_j,
+       even = both && g->pi == g->pj;
+  i64 di = more_i ? from->dims[g->i] : 1, dj = more_j ? to->dims[g->j] : 1;
+  *take_i = more_i && (!both || is_less(g->pi, g->pj) || (even && !is_less(dj, di)));
+  *take_j = more_j && (!both || is_less(g->pj, g->pi) || (even && !is_less(di, dj)));
+  if (!even || di != 1 || dj != 1) return;
+  bool cut_i = hlo_dim_is_dynamic(from, g->i), cut_j = hlo_dim_is_dynamic(to, g->j);
+  *take_i &= cut_j || !cut_i;
+  *take_j &= cut_i || !cut_j;
+}
+
+// Whether the group goes on: its products differ, a side that has dimensions left gave none, or
+// what is left of the operand, and the result has nothing for, is of size 1. One of nothing takes
+// all that is left of one side alone.
+static bool is_open(const pairing *g, u32 first_i, u32 first_j) {
+  bool more_i = g->i < g->from->rank, more_j = g->j < g->to->rank;
+  return g->pi != g->pj || (more_i && g->i == first_i) || (more_j && g->j == first_j) ||
+         (more_i && !more_j && g->from->dims[g->i] == 1) || (!g->pi && more_i != more_j);
+}
+
+u32 hlo_size_groups(const hlo_shape *from, const hlo_shape *to, hlo_dim_group *starts) {
+  pairing g = {.from = from, .to = to};
+  u32 n = 0;
+  while (g.i < from->rank || g.j < to->rank) {
+    const u32 first_i = g.i, first_j = g.j;
+    starts[n++] = (hlo_dim_group){first_i, first_j};
+    g.pi = g.pj = 1;
+    do {
+      bool take_i, take_j;
+      next_of(&g, &take_i, &take_j);
+      if (!take_i && !take_j) return 0;
+      if (take_i) g.pi = hs_mul_sat_i64(g.pi, from->dims[g.i++]);
+      if (take_j) g.pj = hs_mul_sat_i64(g.pj, to->dims[g.j++]);
+    } while (is_open(&g, first_i, first_j));
+  }
+  starts[n] = (hlo_dim_group){g.i, g.j};
+  return n;
+}

@@ -105,6 +105,14 @@ static inline bool hlo_dim_is_dynamic(const hlo_shape *s, i64 d) {
 }
 // any dynamic dimension, recursively
 bool hlo_shape_is_dynamic(const hlo_shape *s);
+// bounded.c: the dimensions of both sides of a reshape in groups of equal products, for dynamic
+// arrays, with elements or without: starts[k] is where group k begins on both sides, and the last
+// one, behind the number that is returned, where all ends; room for both ranks and 2 more. 0: which
+// is which cannot be told.
+typedef struct hlo_dim_group {
+  u32 from, to;
+} hlo_dim_group;
+u32 hlo_size_groups(const hlo_shape *from, const hlo_shape *to, hlo_dim_group *starts);
 // an array with a dimension of any size
 bool hlo_shape_is_unbounded(const hlo_shape *s);
 // such an array, or a tuple with one

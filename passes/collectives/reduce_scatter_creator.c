@@ -124,7 +124,7 @@ static u32 sliced_dim(const hlo_instr *ds) {
 
 // The dimension of `from` that dimension `dim` of its reshape is, whole; from->rank: none.
 static u32 same_dim(const hlo_shape *from, const hlo_shape *to, u32 dim, hs_arena *a) {
-  pass_dim_group *g = HS_NEW_ARRAY(a, pass_dim_group, from->rank + to->rank + 2);
+  hlo_dim_group *g = HS_NEW_ARRAY(a, hlo_dim_group, from->rank + to->rank + 2);
   u32 n = pass_dim_groups(from, to, g);
   for (u32 k = 0; k < n; k++)
     if (g[k].to == dim && g[k + 1].to == dim + 1 && g[k + 1].from == g[k].from + 1)

@@ -148,8 +148,8 @@ static hlo_instr *product(hlo_computation *c, const hlo_shape *s, hlo_instr *con
 }
 
 // used / fixed, by constants where one divides the other; NULL, all of it: of a group of nothing.
-static hlo_instr *share(const hlo_shape *a, hlo_instr *const *fn, pass_dim_group from,
-                        pass_dim_group to, const hlo_shape *r, i64 dim, hlo_computation *c) {
+static hlo_instr *share(const hlo_shape *a, hlo_instr *const *fn, hlo_dim_group from,
+                        hlo_dim_group to, const hlo_shape *r, i64 dim, hlo_computation *c) {
   i64 whole = 1, fixed = 1;
   hlo_instr *p = NULL;
   for (u32 k = from.from; k < to.from; k++) {
@@ -175,8 +175,8 @@ static u32 major_of(const hlo_shape *s, u32 from, u32 to) {
 // are. Of a group without a dynamic dimension in the result all are, and fn loses its sizes.
 static bool reshaped(const hlo_shape *a, hlo_instr **fn, const hlo_shape *r, hlo_computation *c,
                      hs_arena *mem, hlo_instr **tn) {
-  pass_dim_group *g = HS_NEW_ARRAY(mem, pass_dim_group, a->rank + r->rank + 3);
-  u32 n = pass_size_groups(a, r, g);
+  hlo_dim_group *g = HS_NEW_ARRAY(mem, hlo_dim_group, a->rank + r->rank + 3);
+  u32 n = hlo_size_groups(a, r, g);
   bool moves = false;
   for (u32 k = 0; k < n; k++) {
     i64 dim = -1, sized = -1;

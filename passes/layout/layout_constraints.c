@@ -225,7 +225,7 @@ static const hlo_shape *without_ones(hlo_ctx *ctx, const hlo_shape *s, u32 *real
 // few copies.
 const hlo_layout *pass_layout_aligned(hlo_ctx *ctx, const hlo_shape *from, const hlo_layout *l,
                                       const hlo_shape *to) {
-  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  hlo_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 of[HLO_MAX_RANK], ot[HLO_MAX_RANK], place[HLO_MAX_RANK], at = 0;
   const hlo_shape *f = without_ones(ctx, from, of), *t = without_ones(ctx, to, ot);
   u32 n = pass_dim_groups(f, t, g);

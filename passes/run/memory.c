@@ -3,24 +3,20 @@
 // ShapeUtil::ReshapeIsBitcast (xla/shape_util.cc).
 #include "passes/run/rewrite.h"
 
-u32 pass_size_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts) {
+u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, hlo_dim_group *starts) {
   u32 n = 0, f = 0, t = 0;
+  if (!from->elements || !to->elements) return 0;
   while (f < from->rank || t < to->rank) {
-    starts[n++] = (pass_dim_group){f, t};
+    starts[n++] = (hlo_dim_group){f, t};
     i64 pf = f < from->rank ? from->dims[f++] : 1, pt = t < to->rank ? to->dims[t++] : 1;
-    while (pf != pt || (!pf && (f < from->rank) != (t < to->rank))) {
-      bool less = pf && (!pt || pf < pt);  // a side that has its 0 waits for the other's
-      if (f < from->rank && (less || t == to->rank)) pf = hs_mul_sat_i64(pf, from->dims[f++]);
+    while (pf != pt) {
+      if (f < from->rank && (pf < pt || t == to->rank)) pf = hs_mul_sat_i64(pf, from->dims[f++]);
       else if (t < to->rank) pt = hs_mul_sat_i64(pt, to->dims[t++]);
       else return 0;
     }
   }
-  starts[n] = (pass_dim_group){f, t};
+  starts[n] = (hlo_dim_group){f, t};
   return n;
-}
-
-u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts) {
-  return from->elements && to->elements ? pass_size_groups(from, to, starts) : 0;
 }
 
 bool pass_plain_layout(const hlo_shape *s) {
@@ -39,7 +35,7 @@ bool pass_reshape_is_bitcast(const hlo_shape *from, const hlo_shape *to) {
   if (!pass_plain_layout(from) || !pass_plain_layout(to) || from->dtype != to->dtype ||
       from->elements == 0)
     return false;
-  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  hlo_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(from, to, g), fo[HLO_MAX_RANK], ot[HLO_MAX_RANK];
   u32 nf = pass_physical_order(from, fo), nt = pass_physical_order(to, ot), f = 0, t = 0;
   while (f < nf && t < nt) {

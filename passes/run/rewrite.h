@@ -85,13 +85,7 @@ u32 pass_physical_order(const hlo_shape *, u32 *order);
 // starts: pairs (first from-dimension, first to-dimension) of each group, plus the end pair.
 // Returns the number of groups; 0 when an extent is 0. `starts` holds at least from->rank +
 // to->rank + 2 pairs.
-typedef struct pass_dim_group {
-  u32 from, to;
-} pass_dim_group;
-u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts);
-// The same, of arrays without elements too, whose dimensions may have sizes all the same: a group
-// with a 0 ends when both sides have one, and takes all that is left of one side alone.
-u32 pass_size_groups(const hlo_shape *from, const hlo_shape *to, pass_dim_group *starts);
+u32 pass_dim_groups(const hlo_shape *from, const hlo_shape *to, hlo_dim_group *starts);
 // Whether a reshape (or a copy, when the dimensions agree) between two shapes with layouts moves
 // nothing in memory: each group of merged or split dimensions is contiguous and in order on both
 // sides, and the groups are in the same order.

@@ -190,7 +190,7 @@ ALG_RULE(dot_contracting_order) {
               *t = r->opcode == HLO_RESHAPE ? hlo_operand(r, 0) : r;
     if (r->opcode != HLO_RESHAPE || t->opcode != HLO_TRANSPOSE || !pass_alg_constant(k)) continue;
     i64 c = s ? d.rc[0] : d.lc[0], kc = s ? d.lc[0] : d.rc[0];
-    pass_dim_group g[2 * HLO_MAX_RANK + 2];
+    hlo_dim_group g[2 * HLO_MAX_RANK + 2];
     u32 n = pass_dim_groups(t->shape, r->shape, g), at = 0;
     while (at < n && !(c >= g[at].to && c < g[at + 1].to)) at++;
     if (at == n || g[at + 1].to != g[at].to + 1 || g[at + 1].from < g[at].from + 2) continue;

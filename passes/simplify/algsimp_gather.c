@@ -39,7 +39,7 @@ ALG_RULE(gather_small) {
 // ---- gather of pad ------------------------------------------------------------------------------
 // Where dimension d of `from` is found alone in `to`; -1 when a reshape mixes it with others.
 static i64 alone_in(const hlo_shape *from, const hlo_shape *to, u32 d) {
-  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  hlo_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(from, to, g);
   for (u32 k = 0; k < n; k++)
     if (g[k].from == d && g[k + 1].from == d + 1 && g[k + 1].to == g[k].to + 1) return g[k].to;

@@ -163,7 +163,7 @@ ALG_RULE(reshape_hoist_transpose) {
       hlo_operand(t, 0)->opcode != HLO_RESHAPE)
     return NULL;
   hlo_ints p = alg_dims(t);
-  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  hlo_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(t->shape, i->shape, g);
   i64 first[HLO_MAX_RANK];
   if (n == 0 || n != i->shape->rank) return NULL;
@@ -234,7 +234,7 @@ ALG_RULE(reshape_broadcast) {
   hlo_ints d = alg_dims(X);
   if (d.n == 0) return pass_alg_broadcast(a, src, to, 0, NULL);
   if (!pass_alg_sorted(d.n, d.v)) return NULL;
-  pass_dim_group *g = HS_NEW_ARRAY(a->p->scratch, pass_dim_group, from->rank + to->rank + 2);
+  hlo_dim_group *g = HS_NEW_ARRAY(a->p->scratch, hlo_dim_group, from->rank + to->rank + 2);
   u32 n = pass_dim_groups(from, to, g), rank = 0;
   if (n == 0) return NULL;
   i64 *dims = pass_alg_dims_new(a, to->rank), *map = pass_alg_dims_new(a, to->rank);
@@ -260,7 +260,7 @@ ALG_RULE(reshape_iota_digits) {
   if (X->opcode != HLO_IOTA || alg_is_complex(i)) return NULL;
   const hlo_shape *from = X->shape, *to = i->shape;
   i64 dim = hlo_attr_int(X, HLO_ATTR_IOTA_DIMENSION, 0), scale = 1;
-  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  hlo_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(from, to, g), k = 0;
   while (k < n && !((i64)g[k].from <= dim && dim < (i64)g[k + 1].from)) k++;
   if (k == n || g[k].from != (u32)dim || g[k + 1].from != (u32)dim + 1 ||
@@ -283,7 +283,7 @@ ALG_RULE(reshape_iota) {
   if (X->opcode != HLO_IOTA) return NULL;
   const hlo_shape *from = X->shape, *to = i->shape;
   i64 dim = hlo_attr_int(X, HLO_ATTR_IOTA_DIMENSION, 0);
-  pass_dim_group *g = HS_NEW_ARRAY(a->p->scratch, pass_dim_group, from->rank + to->rank + 2);
+  hlo_dim_group *g = HS_NEW_ARRAY(a->p->scratch, hlo_dim_group, from->rank + to->rank + 2);
   u32 n = pass_dim_groups(from, to, g);
   for (u32 k = 0; k < n; k++) {
     if (dim < g[k].from || dim >= g[k + 1].from) continue;

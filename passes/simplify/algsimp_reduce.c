@@ -97,7 +97,7 @@ ALG_RULE(reduce_reshape) {
     return NULL;
   const hlo_shape *from = hlo_operand(X, 0)->shape, *to = X->shape;
   hlo_ints d = alg_dims(i);
-  pass_dim_group *g = HS_NEW_ARRAY(a->p->scratch, pass_dim_group, from->rank + to->rank + 2);
+  hlo_dim_group *g = HS_NEW_ARRAY(a->p->scratch, hlo_dim_group, from->rank + to->rank + 2);
   u32 groups = pass_dim_groups(from, to, g), n = 0;
   i64 *dims = pass_alg_dims_new(a, from->rank);
   // such dimensions are the same on both sides of the reshape

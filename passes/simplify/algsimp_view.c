@@ -153,7 +153,7 @@ ALG_RULE(copy_bitcast_copy) {
 // `to` laid out so that a reshape from `from` moves nothing; NULL when no layout does that.
 static const hlo_shape *aligned(alg *a, const hlo_shape *from, const hlo_shape *to) {
   if (!from->layout || from->elements == 0) return NULL;
-  pass_dim_group g[2 * HLO_MAX_RANK + 2];
+  hlo_dim_group g[2 * HLO_MAX_RANK + 2];
   u32 n = pass_dim_groups(from, to, g), done = 0;
   i64 order[HLO_MAX_RANK];
   bool seen[HLO_MAX_RANK] = {false};
