@@ -186,13 +186,19 @@ static u32 free_from(const matcher *t, u32 *next, u32 j) {
 }
 
 // Where the counterpart of an instruction may be: in the counterpart of its computation; anywhere
-// but in what is applied to elements; also there, but not from one such computation to another.
-typedef enum place { COUNTERPART, NOT_APPLIED, ANYWHERE } place;
+// but in what is applied to elements; also there, but not from one such computation to another; the
+// root of one that has no counterpart, for a root.
+typedef enum place { COUNTERPART, NOT_APPLIED, ANYWHERE, ROOT_APPLIED } place;
 
 static bool may_pair(const matcher *t, const hlo_instr *x, const hlo_instr *y, place where) {
   bool in_a = t->a.applied[x->parent->id], in_b = t->b.applied[y->parent->id];
-  if (where == COUNTERPART) return t->d->comp_of_a[x->parent->id] == y->parent;
-  return x->opcode != HLO_PARAMETER && (where == ANYWHERE ? !(in_a && in_b) : !in_a && !in_b);
+  switch (where) {
+  case COUNTERPART: return t->d->comp_of_a[x->parent->id] == y->parent;
+  case NOT_APPLIED: return x->opcode != HLO_PARAMETER && !in_a && !in_b;
+  case ANYWHERE: return x->opcode != HLO_PARAMETER && !(in_a && in_b);
+  case ROOT_APPLIED: return in_b && hlo_is_root(y) && !t->d->comp_of_b[y->parent->id];
+  }
+  return false;
 }
 
 // The first of b in sorted order with this key.
@@ -206,37 +212,33 @@ static u32 first_of(const side *b, u64 key) {
   return lo;
 }
 
-// Counterparts by value: instructions of a in callers-first order take the first free one of b.
-static void pair_by_value(matcher *t, keyed *order_a, u32 *next, place where) {
+// The first free instruction of b, there, with the value of x, which has this key; NULL: none.
+static hlo_instr *free_like(const matcher *t, u32 *next, const hlo_instr *x, u64 key, place where) {
   const keyed *b = t->b.sorted;
+  for (u32 j = free_from(t, next, first_of(&t->b, key)), seen = 0;
+       j < t->b.n && b[j].key == key && seen < MAX_SCAN; j = free_from(t, next, j + 1), seen++)
+    if (may_pair(t, x, b[j].i, where)) return b[j].i;
+  return NULL;
+}
+
+// Counterparts by value: instructions of a in callers-first order take the first free one of b.
+static void pair_by_value(matcher *t, const keyed *order_a, u32 *next, place where) {
   for (u32 k = 0; k < t->a.n && !hs_interrupted(); k++) {
-    hlo_instr *x = order_a[k].i;
-    if (t->d->of_a[x->id]) continue;
-    for (u32 j = free_from(t, next, first_of(&t->b, order_a[k].key)), seen = 0;
-         j < t->b.n && b[j].key == order_a[k].key && seen < MAX_SCAN;
-         j = free_from(t, next, j + 1), seen++) {
-      hlo_instr *y = b[j].i;
-      if (!may_pair(t, x, y, where)) continue;
-      pair(t, x, y);
-      break;
-    }
+    hlo_instr *x = order_a[k].i,
+              *y = t->d->of_a[x->id] ? NULL : free_like(t, next, x, order_a[k].key, where);
+    if (y) pair(t, x, y);
   }
 }
 
 // Of computations that are applied and whose callers have no counterparts: by their roots' values.
 static void pair_applied(matcher *t, u32 *next) {
   hlo_for_each_comp(c, t->a.m) {
+    if (hs_interrupted()) return;
     if (!t->a.applied[c->id] || t->d->comp_of_a[c->id] || t->d->of_a[c->root->id]) continue;
-    u64 key = key_of(&t->a, c->root);
-    const keyed *b = t->b.sorted;
-    for (u32 j = free_from(t, next, first_of(&t->b, key)), seen = 0;
-         j < t->b.n && b[j].key == key && seen < MAX_SCAN; j = free_from(t, next, j + 1), seen++) {
-      hlo_computation *o = b[j].i->parent;
-      if (!hlo_is_root(b[j].i) || !t->b.applied[o->id] || t->d->comp_of_b[o->id]) continue;
-      pair_computations(t, c, o);
-      pair(t, c->root, o->root);
-      break;
-    }
+    hlo_instr *y = free_like(t, next, c->root, key_of(&t->a, c->root), ROOT_APPLIED);
+    if (!y) continue;
+    pair_computations(t, c, y->parent);
+    pair(t, c->root, y);
   }
 }
 
