@@ -48,7 +48,7 @@ static bool loses_a_size(const hlo_instr *map, const hlo_computation *f) {
     const hlo_instr *x = hlo_operand(map, k), *p = f->params[k];
     bool result = f->root == p;
     if ((result || x->shape->dtype != p->shape->dtype) && pass_hides_size(x)) return true;
-    if (result && pass_shape_as(x, map->shape->dtype)->logical != map->shape->logical) return true;
+    if (result && !hlo_shape_same_dims(x->shape, map->shape)) return true;
   }
   return false;
 }

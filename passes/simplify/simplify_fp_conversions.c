@@ -11,7 +11,7 @@ static bool float_convert(const hlo_instr *i) {
   if (i->opcode != HLO_CONVERT) return false;
   const hlo_instr *x = hlo_operand(i, 0);
   return hlo_dtype_is_float(i->shape->dtype) && hlo_dtype_is_float(x->shape->dtype) &&
-         !pass_hides_size(x) && pass_shape_as(i, x->shape->dtype)->logical == x->shape->logical;
+         !pass_hides_size(x) && hlo_shape_same_dims(i->shape, x->shape);
 }
 
 static hs_status run(pass_ctx *p) {
