@@ -411,7 +411,6 @@ static hs_status enqueue_all(gpu_program *g, void *arg) {
 hs_status gpu_exec_run(gpu_program *g) {
   bool done = false;
   g->launches = g->graph_launches = g->round_trips = 0;
-  cpu_exec_seed(g->p);
   // results of a recorded run lie where that run left them
   if (!g->whole.exec || !can_record(g)) gpu_addresses_reset(g);
   HS_TRY(launch_segment(g, &g->whole, enqueue_all, NULL, &done));
@@ -424,6 +423,7 @@ hs_status gpu_exec_time(gpu_program *g, double *ms) {
   gpu_device *dev = g->dev;
   float between = 0;
   if (gpu_is_probed(g)) HS_TRY(gpu_probe_run(g));
+  cpu_exec_seed(g->p);
   GPU_TRY(dev, dev->d.event_record(g->from, dev->stream), "recording an event");
   if (g->lanes) HS_TRY(gpu_lanes_fork(g));
   HS_TRY(g->lanes ? gpu_lanes_run(g) : gpu_exec_run(g));

@@ -160,7 +160,6 @@ static hs_status run_block(void *ctx, cpu_block *b) {
 // ---- runs ---------------------------------------------------------------------------------------
 
 hs_status gpu_lanes_run(gpu_program *g) {
-  cpu_exec_seed(g->p);
   for (u32 d = 0; d < g->ndevices; d++) {
     gpu_program *lane = g->lanes[d];
     lane->launches = lane->graph_launches = lane->round_trips = 0;
