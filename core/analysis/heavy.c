@@ -77,13 +77,19 @@ static size_t most_evaluated(const body_reads *r) {
   return HS_MAX((size_t)MOST_EVALUATED, MOST_TIMES * r->size);
 }
 
+// What evaluating an instruction once evaluates: of a fusion, its body.
+static size_t evaluated_by(const hlo_instr *i, const body_reads *of) {
+  return i->opcode == HLO_FUSION ? of[hlo_fusion_comp(i)->id].evaluated
+                                 : i->opcode != HLO_PARAMETER;
+}
+
 static body_reads reads_of(const hlo_computation *c, const body_reads *of, hs_arena *keep) {
   body_reads r = {.nparams = c->nparams};
   bool keeps = true;
   hlo_for_each_instr(i, c) {
     const body_reads *inner = i->opcode == HLO_FUSION ? &of[hlo_fusion_comp(i)->id] : NULL;
     r.size += inner ? inner->size : i->opcode != HLO_PARAMETER;
-    r.evaluated += inner ? inner->evaluated : i->opcode != HLO_PARAMETER;
+    r.evaluated += evaluated_by(i, of);
     keeps &= inner ? !inner->asked : keeps_index(i);
   }
   if (keeps) return r;
@@ -96,9 +102,7 @@ static body_reads reads_of(const hlo_computation *c, const body_reads *of, hs_ar
   r.evaluated = 0;
   for (u32 k = n; k-- > 0 && r.evaluated <= most_evaluated(&r);) {
     const hlo_instr *i = order[k];
-    size_t own =
-        i->opcode == HLO_FUSION ? of[hlo_fusion_comp(i)->id].evaluated : i->opcode != HLO_PARAMETER;
-    r.evaluated += asked[k].n * own;
+    r.evaluated += asked[k].n * evaluated_by(i, of);
     for (u32 o = 0; o < i->noperands; o++)
       for (size_t j = 0; j < asked[k].n; j++)
         ask(i, o, asked[k].v[j], of, &asked[hlo_position_of(&at, hlo_operand(i, o))]);
@@ -124,7 +128,7 @@ bool *hlo_heavy_bodies(const hlo_module *m, hs_arena *a) {
     if (hlo_is_fusion_comp(order[k])) of[id] = reads_of(order[k], of, a);
     heavy[id] = of[id].evaluated > most_evaluated(&of[id]);
     hlo_for_each_instr(i, order[k])
-      heavy[order[k]->id] |= i->opcode == HLO_FUSION ? heavy[hlo_fusion_comp(i)->id] : is_heavy(i);
+      heavy[id] |= i->opcode == HLO_FUSION ? heavy[hlo_fusion_comp(i)->id] : is_heavy(i);
   }
   for (u32 k = 0; k < n; k++)
     for (u32 p = 0; of[order[k]->id].asked && p < of[order[k]->id].nparams; p++)

@@ -198,8 +198,12 @@ void hlo_keep_parameters(hlo_computation *c, const bool *keep) {
   if (n == was) return;
   hlo_set_params_(c, n, params);
   for (u32 k = 0, left = 0; k < was; k++) {
-    if (left == n || params[left] != old[k]) hlo_remove(old[k]);
-    else if (left++ != k) hlo_set_attr_int(old[k], HLO_ATTR_PARAMETER_NUMBER, left - 1);
+    if (left == n || params[left] != old[k]) {
+      hlo_remove(old[k]);
+      continue;
+    }
+    if (left != k) hlo_set_attr_int(old[k], HLO_ATTR_PARAMETER_NUMBER, left);
+    left++;
   }
 }
 

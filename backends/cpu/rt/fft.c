@@ -519,9 +519,10 @@ static i64 chirp_length(i64 n, i64 lanes, fft_split *s) {
 
 // The smallest length of at least n that is a power of two, perhaps times 3, 5, 9 or 15.
 static i64 whole_chirp_length(i64 n) {
+  static const i64 odd[] = {1, 3, 5, 9, 15};
   i64 best = INT64_MAX;
-  for (i64 odd = 1; odd <= 15; odd += odd < 5 ? 2 : odd == 5 ? 4 : 6) {
-    i64 m = odd;
+  for (size_t k = 0; k < HS_COUNT(odd); k++) {
+    i64 m = odd[k];
     while (m < n) m *= 2;
     best = HS_MIN(best, m);
   }
