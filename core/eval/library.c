@@ -175,87 +175,119 @@ static hs_status complex_gemm(ev *e, const hlo_instr *i, const ev_dims *d, hlo_l
   return hs_ok(st) ? ev_pack_results(i, 1, &r, out) : st;
 }
 
-// Operands: a, b, [c when beta is not 0], [scales of a and b, for 8-bit floats], [bias], [scale of
-// the result, last]. D = scale * act(alpha * a b + beta * c + bias).
-hs_status ev_custom_gemm(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
-  const hlo_shape *to = result_of(i), *a = i->noperands ? hlo_operand(i, 0)->shape : NULL;
-  hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), name = HS_STR("DEFAULT");
-  bool f8 = target.n > 3 && memcmp(target.p + target.n - 3, "$f8", 3) == 0;
-  double beta = hlo_config_number(i, NULL, "beta", 0),
-         alpha = hlo_config_number(i, NULL, "alpha_real", 1);
-  i64 v[4][8];
+// The dimensions of the product by the config, whose lists go to `v`; without one, of two matrices.
+static ev_dims gemm_dims(const hlo_instr *i, i64 v[4][8]) {
+  hs_str numbers;
   ev_dims d = {{hlo_config_list(i, NULL, "lhs_batch_dimensions", v[0], 8), v[0]},
                {hlo_config_list(i, NULL, "rhs_batch_dimensions", v[1], 8), v[1]},
                {hlo_config_list(i, NULL, "lhs_contracting_dimensions", v[2], 8), v[2]},
                {hlo_config_list(i, NULL, "rhs_contracting_dimensions", v[3], 8), v[3]}};
-  if (i->noperands < 2 || !hlo_shape_is_array(to)) return ev_unsupported(i, "with these operands");
-  // without a config: matrices
-  if (!hlo_config_find(i, NULL, "dot_dimension_numbers", &target) && a->rank >= 2) {
-    v[2][0] = a->rank - 1, v[3][0] = hlo_operand(i, 1)->shape->rank - 2;
+  const hlo_shape *a = hlo_operand(i, 0)->shape, *b = hlo_operand(i, 1)->shape;
+  if (!hlo_config_find(i, NULL, "dot_dimension_numbers", &numbers) && a->rank >= 2) {
+    v[2][0] = a->rank - 1, v[3][0] = b->rank - 2;
     d.lhs_contracting.n = d.rhs_contracting.n = 1;
   }
-  u32 rank[2] = {a->rank, hlo_operand(i, 1)->shape->rank};
-  if (d.lhs_batch.n != d.rhs_batch.n || d.lhs_contracting.n != d.rhs_contracting.n)
-    return ev_unsupported(i, "with these dimension numbers");
-  i64 elements = 1;
-  for (u32 side = 0; side < 2; side++) {
-    bool taken[HLO_MAX_RANK] = {false};
-    const hlo_ints *lists[2] = {side ? &d.rhs_batch : &d.lhs_batch,
-                                side ? &d.rhs_contracting : &d.lhs_contracting};
-    for (u32 q = 0; q < 2; q++)
-      for (u32 k = 0; k < lists[q]->n; k++) {
-        if (lists[q]->v[k] < 0 || lists[q]->v[k] >= rank[side] || taken[lists[q]->v[k]])
-          return ev_unsupported(i, "with these dimension numbers");
-        taken[lists[q]->v[k]] = true;
-        if (q == 0 && side == 0) elements *= ops[0]->shape->dims[lists[q]->v[k]];
-      }
-    for (u32 k = 0; k < rank[side]; k++)
-      if (!taken[k]) elements *= ops[side]->shape->dims[k];
+  return d;
+}
+
+// Takes the dimensions of a list, each once; false where one is not there or taken.
+static bool take_dims(hlo_ints l, u32 rank, bool *taken) {
+  for (u32 k = 0; k < l.n; k++) {
+    if (l.v[k] < 0 || l.v[k] >= rank || taken[l.v[k]]) return false;
+    taken[l.v[k]] = true;
   }
-  for (u32 k = 0; k < d.lhs_contracting.n; k++)
-    if (ops[0]->shape->dims[v[2][k]] != ops[1]->shape->dims[v[3][k]])
-      return ev_unsupported(i, "with these dimension numbers");
-  for (u32 k = 0; k < d.lhs_batch.n; k++)
-    if (ops[0]->shape->dims[v[0][k]] != ops[1]->shape->dims[v[1][k]])
-      return ev_unsupported(i, "with these dimension numbers");
-  if (elements != to->elements) return ev_unsupported(i, "with this result");
-  if (beta != 0 && (i->noperands < 3 || ops[2]->shape->elements != elements))
+  return true;
+}
+
+// Whether a dimension of `a` is as long as its partner of `b`, for all of two lists.
+static bool same_extents(hlo_ints l, const hlo_shape *a, hlo_ints r, const hlo_shape *b) {
+  for (u32 k = 0; k < l.n; k++)
+    if (a->dims[l.v[k]] != b->dims[r.v[k]]) return false;
+  return true;
+}
+
+// Whether two arrays have a product with these dimensions, and its elements.
+static bool has_product(const ev_dims *d, const hlo_shape *a, const hlo_shape *b, i64 *elements) {
+  bool in_a[HLO_MAX_RANK] = {false}, in_b[HLO_MAX_RANK] = {false};
+  if (d->lhs_batch.n != d->rhs_batch.n || d->lhs_contracting.n != d->rhs_contracting.n ||
+      !take_dims(d->lhs_contracting, a->rank, in_a) || !take_dims(d->rhs_batch, b->rank, in_b) ||
+      !take_dims(d->rhs_contracting, b->rank, in_b))
+    return false;
+  *elements = 1;
+  for (u32 k = 0; k < a->rank; k++) *elements *= in_a[k] ? 1 : a->dims[k];
+  for (u32 k = 0; k < b->rank; k++) *elements *= in_b[k] ? 1 : b->dims[k];
+  return take_dims(d->lhs_batch, a->rank, in_a) &&
+         same_extents(d->lhs_contracting, a, d->rhs_contracting, b) &&
+         same_extents(d->lhs_batch, a, d->rhs_batch, b);
+}
+
+// What a call asks for beside the product: numbers of operands, and further results.
+typedef struct gemm_extras {
+  const epilogue *ep;
+  double beta;
+  u32 bias, scales, result_scale;  // the last two 0: none
+  const hlo_shape *aux, *damax;    // before the activation; the largest magnitude. NULL: none
+} gemm_extras;
+
+static hs_status gemm_read_extras(const hlo_instr *i, i64 elements, gemm_extras *x) {
+  hs_str target = hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET), name = HS_STR("DEFAULT");
+  bool f8 = target.n > 3 && memcmp(target.p + target.n - 3, "$f8", 3) == 0;
+  *x = (gemm_extras){.beta = hlo_config_number(i, NULL, "beta", 0)};
+  if (x->beta != 0 && (i->noperands < 3 || hlo_operand(i, 2)->shape->elements != elements))
     return ev_unsupported(i, "without a matrix to add to");
-  if (hlo_dtype_is_complex(to->dtype)) return complex_gemm(e, i, &d, ops, beta, out);
   hlo_config_find(i, NULL, "epilogue", &name);
-  const epilogue *ep = NULL;
   for (size_t k = 0; k < HS_COUNT(epilogues); k++)
-    if (hs_str_eq(name, hs_str_of(epilogues[k].name))) ep = &epilogues[k];
-  u32 next = beta != 0 ? 3 : 2, scales = next;
-  next += f8 ? 2 : 0;
-  u32 need = next + (ep && ep->bias);
-  if (!ep || i->noperands < need) return ev_unsupported(i, "with this epilogue");
+    if (hs_str_eq(name, hs_str_of(epilogues[k].name))) x->ep = &epilogues[k];
+  u32 next = x->beta != 0 ? 3 : 2;
+  if (f8) x->scales = next, next += 2;
+  x->bias = next;
+  u32 need = next + (x->ep && x->ep->bias);
+  if (!x->ep || i->noperands < need) return ev_unsupported(i, "with this epilogue");
   bool more = hlo_shape_is_tuple(i->shape) && i->shape->nelems > 1,
-       largest = hlo_config_number(i, NULL, "damax_output", 0) != 0, scaled;
-  const hlo_shape *aux = ep->aux && more ? further_result(i, 1, elements) : NULL,
-                  *damax = largest ? further_result(i, 1 + (aux != NULL), 1) : NULL;
-  if (more && ((ep->aux && !aux) || (largest && !damax)))
+       largest = hlo_config_number(i, NULL, "damax_output", 0) != 0;
+  x->aux = x->ep->aux && more ? further_result(i, 1, elements) : NULL;
+  x->damax = largest ? further_result(i, 1 + (x->aux != NULL), 1) : NULL;
+  if (more && ((x->ep->aux && !x->aux) || (largest && !x->damax)))
     return ev_unsupported(i, "with these results");
-  scaled = f8 && i->noperands > need && hlo_dtype_bits(to->dtype) == 8;
-  if ((f8 && !are_numbers(i, scales, 2)) || (scaled && !are_numbers(i, i->noperands - 1, 1)))
+  if (f8 && i->noperands > need && hlo_dtype_bits(result_of(i)->dtype) == 8)
+    x->result_scale = i->noperands - 1;
+  if ((f8 && !are_numbers(i, x->scales, 2)) ||
+      (x->result_scale && !are_numbers(i, x->result_scale, 1)))
     return ev_unsupported(i, "with these scales");
-  if (f8) alpha *= hlo_literal_f64(ops[scales], 0) * hlo_literal_f64(ops[scales + 1], 0);
+  return HS_GOOD;
+}
+
+// Operands: a, b, [c when beta is not 0], [scales of a and b, for 8-bit floats], [bias], [scale of
+// the result, last]. D = scale * act(alpha * a b + beta * c + bias).
+hs_status ev_custom_gemm(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_literal **out) {
+  const hlo_shape *to = result_of(i);
+  i64 lists[4][8], elements;
+  gemm_extras x;
+  if (i->noperands < 2 || !hlo_shape_is_array(to)) return ev_unsupported(i, "with these operands");
+  ev_dims d = gemm_dims(i, lists);
+  if (!has_product(&d, ops[0]->shape, ops[1]->shape, &elements))
+    return ev_unsupported(i, "with these dimension numbers");
+  if (elements != to->elements) return ev_unsupported(i, "with this result");
+  HS_TRY(gemm_read_extras(i, elements, &x));
+  if (hlo_dtype_is_complex(to->dtype)) return complex_gemm(e, i, &d, ops, x.beta, out);
+  double alpha = hlo_config_number(i, NULL, "alpha_real", 1);
+  if (x.scales) alpha *= hlo_literal_f64(ops[x.scales], 0) * hlo_literal_f64(ops[x.scales + 1], 0);
   hlo_literal *sum, *r[3] = {NULL, NULL, NULL};
   u32 nr = 1;
   HS_TRY(ev_dot(e, &d, ops, ev_typed(e, to, HLO_F64), &sum));
   double *p = sum->data;
   for (i64 k = 0; k < elements && alpha != 1; k++) p[k] *= alpha;
-  hs_status st = beta != 0 ? add_operand(i, to, p, beta, ops[2]) : HS_GOOD;
-  if (hs_ok(st) && ep->bias) st = add_operand(i, to, p, 1, ops[next]);
-  if (hs_ok(st) && aux) st = store(e, aux, p, &r[nr++]);
-  if (hs_ok(st)) apply_act(p, elements, ep->act, 0);
-  if (hs_ok(st) && damax) {
+  hs_status st = x.beta != 0 ? add_operand(i, to, p, x.beta, ops[2]) : HS_GOOD;
+  if (hs_ok(st) && x.ep->bias) st = add_operand(i, to, p, 1, ops[x.bias]);
+  if (hs_ok(st) && x.aux) st = store(e, x.aux, p, &r[nr++]);
+  if (hs_ok(st)) apply_act(p, elements, x.ep->act, 0);
+  if (hs_ok(st) && x.damax) {
     double amax = 0;
     for (i64 k = 0; k < elements; k++) amax = fmax(amax, fabs(p[k]));
-    st = store(e, damax, &amax, &r[nr++]);
+    st = store(e, x.damax, &amax, &r[nr++]);
   }
-  if (scaled)
-    for (i64 k = 0; k < elements; k++) p[k] *= hlo_literal_f64(ops[i->noperands - 1], 0);
+  double scale = x.result_scale ? hlo_literal_f64(ops[x.result_scale], 0) : 1;
+  for (i64 k = 0; k < elements && scale != 1; k++) p[k] *= scale;
   if (hs_ok(st)) st = store(e, to, p, &r[0]);
   hlo_literal_unref(sum);
   if (hs_ok(st)) return ev_pack_results(i, nr, r, out);
