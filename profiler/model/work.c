@@ -589,73 +589,62 @@ static void count_product_within(prof_work *w, const hlo_computation *c) {
   else if (one) w->product = prof_conv_form(one, hlo_cost_instr(one).flops);
 }
 
-void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
-  prof_work *w = out;
-  memset(w, 0, offsetof(prof_work, counts));
-  w->read = c->bytes_read;
-  w->written = c->bytes_written;
-  w->flops = c->flops;
-  w->transcendentals = c->transcendentals;
-  w->points = elements_of(i->shape);
-  w->row = fastest(i->shape);
-  if (hlo_moves_nothing(i)) {
-    w->free = true;
-    return;
-  }
+// What has a kernel of its own, whose work is not a loop over its result; false: it is one.
+static bool count_special(prof_work *w, const hlo_instr *i, const hlo_cost *c) {
   switch (hlo_ops[i->opcode].cost) {
   case HLO_COST_DOT:
     w->special = PROF_PRODUCT;
     w->product = dot_form(i);
-    return;
+    break;
   case HLO_COST_CONV:
     w->special = PROF_PRODUCT;
     w->product = prof_conv_form(i, c->flops);
-    return;
+    break;
   case HLO_COST_SORT:
     if (i->opcode == HLO_SORT) count_sort(w, i);
     else w->special = PROF_TOPK, w->items = elements_of(hlo_operand(i, 0)->shape);
-    return;
-  case HLO_COST_GATHER: count_indexed(w, i, first_array(i->shape)); return;
+    break;
+  case HLO_COST_GATHER: count_indexed(w, i, first_array(i->shape)); break;
   case HLO_COST_SCATTER:
     count_indexed(w, i, first_array(hlo_operand(i, i->noperands - 1)->shape));
     count_applied(w, hlo_attr_comp(i, HLO_ATTR_TO_APPLY), w->items, 0);
-    return;
+    break;
   case HLO_COST_FFT: {
     hlo_ints len = hlo_attr_ints(i, HLO_ATTR_FFT_LENGTH);
     w->special = PROF_FFT;
     w->line = 1;
     for (u32 k = 0; k < len.n; k++) w->line *= (double)len.v[k];
     w->items = elements_of(hlo_operand(i, 0)->shape);
-    return;
+    break;
   }
-  case HLO_COST_LINALG: count_solve(w, i); return;
+  case HLO_COST_LINALG: count_solve(w, i); break;
   case HLO_COST_SAS:
     w->special = PROF_WINDOW;
     w->items = elements_of(hlo_operand(i, 1)->shape) * window_size(i);
-    return;
+    break;
   case HLO_COST_RNG:
     w->special = PROF_RANDOM;
     w->items = elements_of(i->shape);
-    return;
-  case HLO_COST_COLL: w->special = PROF_COLLECTIVE; return;
+    break;
+  case HLO_COST_COLL: w->special = PROF_COLLECTIVE; break;
   case HLO_COST_CUSTOM: {
     hlo_cost known = {0};
     if (i->noperands &&
         hlo_custom_find(hlo_attr_str(i, HLO_ATTR_CUSTOM_CALL_TARGET)) == HLO_CUSTOM_TOPK) {
       w->special = PROF_TOPK, w->items = elements_of(hlo_operand(i, 0)->shape);
-      return;
+      break;
     }
     w->special = hlo_custom_cost(i, &known) ? PROF_STREAM : PROF_UNKNOWN;
     if (known.flops > 0 && w->special == PROF_STREAM) count_solve(w, i);
-    return;
+    break;
   }
-  default: break;
+  default: return false;
   }
-  if (i->opcode == HLO_FUSION) {
-    count_fusion(w, hlo_fusion_comp(i));
-    count_product_within(w, hlo_fusion_comp(i));
-    return;
-  }
+  return true;
+}
+
+// A loop over the result, alone or as the reduction that it is.
+static void count_loop(prof_work *w, const hlo_instr *i) {
   w->copied = i->opcode == HLO_CONCATENATE;
   if (i->opcode == HLO_SLICE && leaves_gaps(i)) {  // what lies in the gaps comes along
     enum { LINE_BYTES = 64 };
@@ -678,4 +667,22 @@ void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *out) {
   if (i->opcode == HLO_COPY && w->strided == 0 &&
       first_array(i->shape) == first_array(hlo_operand(i, 0)->shape))
     w->free = true;
+}
+
+void prof_count_work(const hlo_instr *i, const hlo_cost *c, prof_work *w) {
+  memset(w, 0, offsetof(prof_work, counts));
+  w->read = c->bytes_read;
+  w->written = c->bytes_written;
+  w->flops = c->flops;
+  w->transcendentals = c->transcendentals;
+  w->points = elements_of(i->shape);
+  w->row = fastest(i->shape);
+  w->free = hlo_moves_nothing(i);
+  if (w->free || count_special(w, i, c)) return;
+  if (i->opcode == HLO_FUSION) {
+    count_fusion(w, hlo_fusion_comp(i));
+    count_product_within(w, hlo_fusion_comp(i));
+  } else {
+    count_loop(w, i);
+  }
 }
