@@ -299,6 +299,103 @@ static LLVMValueRef shuffled_load(cg *c, LLVMValueRef p, const i64 *at, const bo
   return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(vt), LLVMConstVector(m, c->W), "");
 }
 
+// How the vectors of a load are made, one after the other, all from one place.
+typedef struct lane_load {
+  enum { CONTIGUOUS, STRIDED, NEAR, APART } form;
+  i64 coef;  // of the lane loop: 1 or -1 where contiguous, 2 to 4 where strided
+  LLVMValueRef
+      p;  // where the first lane of the first vector reads, or what `NEAR` offsets are from
+  LLVMValueRef yes;  // whether it is done at all: one guard for all lanes; NULL is always
+  LLVMTypeRef mt;    // an element in memory
+  u32 align;
+} lane_load;
+
+static hs_status plan_lane_load(cg *c, const nest_node *x, const LLVMValueRef *g, lane_load *l) {
+  u32 var;
+  i64 at[64];
+  const nest_expr *place;
+  LLVMValueRef base;
+  *l = (lane_load){APART, 0, NULL, NULL, cg_mem(c, x->dtype), (u32)hlo_dtype_storage(x->dtype)};
+  // A mask would do, but a processor takes microseconds over one that hides a page that is not
+  // there, as the pages before the first row are; and what a mask that is known hides is not read.
+  l->yes = g && !cg_is_vector(LLVMTypeOf(g[0])) ? g[0] : NULL;
+  if (c->tile) return HS_GOOD;
+  if (cg_lane_affine(c, x->e, &var, &l->coef)) {
+    if (l->coef == 1 || l->coef == -1) l->form = CONTIGUOUS;
+    else if ((!g || l->yes) && !c->mask[0] && l->coef >= 2 && l->coef <= 4 &&
+             (!l->yes || fits_safe((i64)c->W * l->coef, l->align)))
+      l->form = STRIDED;
+  }
+  if (l->form != APART) return cg_lane_pointer(c, x->buf, x->e, var, l->coef, l->mt, &l->p);
+  if (!lane_offsets(c, x->e, 0, at, &place)) return HS_GOOD;
+  l->form = NEAR;
+  HS_TRY(cg_expr(c, place, NEST_NONE, &base));
+  l->p = cg_gep(c, l->mt, c->bufs[x->buf], base);
+  return HS_GOOD;
+}
+
+static LLVMValueRef contiguous_load(cg *c, const lane_load *l, u32 u, LLVMValueRef mask) {
+  LLVMTypeRef vt = LLVMVectorType(l->mt, c->W);
+  i64 shift = l->coef == 1 ? (i64)(u * c->W) : -(i64)((u + 1) * c->W - 1);
+  LLVMValueRef v, q = shift ? cg_gep(c, l->mt, l->p, cg_ixc(c, shift)) : l->p;
+  if (l->yes) q = LLVMBuildSelect(c->b, l->yes, q, c->safe, "");
+  if (mask) v = masked_load(c, false, q, vt, l->align, l->coef == 1 ? mask : reversed(c, mask));
+  else LLVMSetAlignment(v = LLVMBuildLoad2(c->b, vt, q, ""), l->align);
+  return l->coef == 1 ? v : reversed(c, v);
+}
+
+// NULL when the elements are too far apart, or a mask is not known.
+static LLVMValueRef near_load(cg *c, const nest_node *x, const lane_load *l, u32 u,
+                              LLVMValueRef mask) {
+  i64 at[64];
+  bool wanted[64];
+  const nest_expr *place;
+  if (!known_mask(c, mask, wanted) || !lane_offsets(c, x->e, u, at, &place)) return NULL;
+  return shuffled_load(c, l->p, at, wanted, l->mt, l->align, l->yes);
+}
+
+static hs_status gathered_load(cg *c, const nest_node *x, const lane_load *l, u32 u,
+                               LLVMValueRef mask, LLVMValueRef *out) {
+  LLVMValueRef at;
+  if (l->yes) mask = cg_and_mask(c, mask, cg_splat(c, l->yes, c->W));
+  HS_TRY(cg_lane_expr(c, x->e, u, cg_fits32(c, x->e) ? c->i32 : c->i64, &at));
+  *out = masked_load(c, true, cg_gep(c, l->mt, c->bufs[x->buf], at), LLVMVectorType(l->mt, c->W),
+                     l->align, mask ? mask : all_ones(c));
+  return HS_GOOD;
+}
+
+static hs_status load_lanes(cg *c, const nest_node *x, u32 copies, const LLVMValueRef *g,
+                            LLVMValueRef *out) {
+  lane_load l;
+  HS_TRY(plan_lane_load(c, x, g, &l));
+  for (u32 u = 0; u < copies; u++) {
+    LLVMValueRef mask = load_mask(c, x, u), v = NULL, q = l.p;
+    if (g && !l.yes) mask = cg_and_mask(c, mask, g[u]);
+    if (l.form == CONTIGUOUS) {
+      v = contiguous_load(c, &l, u, mask);
+    } else if (l.form == STRIDED) {
+      if (u) q = cg_gep(c, l.mt, q, cg_ixc(c, (i64)(u * c->W) * l.coef));
+      if (l.yes) q = LLVMBuildSelect(c->b, l.yes, q, c->safe, "");
+      v = strided_load(c, q, (u32)l.coef, l.mt, l.align);
+    } else if (l.form == NEAR) {
+      v = near_load(c, x, &l, u, mask);
+    }
+    if (!v) HS_TRY(gathered_load(c, x, &l, u, mask, &v));
+    out[u] = cg_from_mem(c, x->dtype, v);
+  }
+  return HS_GOOD;
+}
+
+static hs_status load_scalar(cg *c, const nest_node *x, const LLVMValueRef *g, LLVMValueRef *out) {
+  LLVMTypeRef mt = cg_mem(c, x->dtype);
+  LLVMValueRef p, v;
+  HS_TRY(cg_lane_pointer(c, x->buf, x->e, NEST_NONE, 0, mt, &p));
+  if (g) p = LLVMBuildSelect(c->b, g[0], p, c->safe ? c->safe : c->bufs[x->buf], "");
+  LLVMSetAlignment(v = LLVMBuildLoad2(c->b, mt, p, ""), (u32)hlo_dtype_storage(x->dtype));
+  out[0] = cg_from_mem(c, x->dtype, v);
+  return HS_GOOD;
+}
+
 hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValueRef *out) {
   if (x->written_by) {  // the loop that fills the buffer comes first
     LLVMValueRef *done;
@@ -311,81 +408,17 @@ hs_status cg_emit_load(cg *c, const nest_node *x, u32 copies, bool vec, LLVMValu
     HS_TRY(tile_load(c, x, out, &done));
     if (done) return HS_GOOD;
   }
-  LLVMTypeRef mt = cg_mem(c, x->dtype), vt = LLVMVectorType(mt, c->W ? c->W : 1);
-  u32 align = (u32)hlo_dtype_storage(x->dtype), var;
-  LLVMValueRef *g = NULL, p = NULL;
-  i64 coef;
-  if (x->guard != NEST_NONE) {
-    NODE(c, x->guard, &g);
-    if (LLVMIsConstant(g[0]) && LLVMTypeOf(g[0]) == c->i1) {
-      if (LLVMConstIntGetZExtValue(g[0]) == 0) {
-        for (u32 u = 0; u < copies; u++)
-          out[u] =
-              LLVMConstNull(vec ? LLVMVectorType(cg_rep(c, x->dtype), c->W) : cg_rep(c, x->dtype));
-        return HS_GOOD;
-      }
-      g = NULL;
+  LLVMValueRef *g = NULL;
+  if (x->guard != NEST_NONE) NODE(c, x->guard, &g);
+  if (g && LLVMIsConstant(g[0]) && LLVMTypeOf(g[0]) == c->i1) {
+    if (LLVMConstIntGetZExtValue(g[0]) == 0) {
+      LLVMTypeRef rt = cg_rep(c, x->dtype);
+      for (u32 u = 0; u < copies; u++) out[u] = LLVMConstNull(vec ? LLVMVectorType(rt, c->W) : rt);
+      return HS_GOOD;
     }
+    g = NULL;
   }
-  if (!vec) {
-    HS_TRY(cg_lane_pointer(c, x->buf, x->e, NEST_NONE, 0, mt, &p));
-    if (g) p = LLVMBuildSelect(c->b, g[0], p, c->safe ? c->safe : c->bufs[x->buf], "");
-    LLVMValueRef v = LLVMBuildLoad2(c->b, mt, p, "");
-    LLVMSetAlignment(v, align);
-    out[0] = cg_from_mem(c, x->dtype, v);
-    return HS_GOOD;
-  }
-  bool affine = !c->tile && cg_lane_affine(c, x->e, &var, &coef) && (coef == 1 || coef == -1),
-       strided = false;
-  // A mask would do, but a processor takes microseconds over one that hides a page that is not
-  // there, as the pages before the first row are; and what a mask that is known hides is not read.
-  LLVMValueRef yes = g && !cg_is_vector(LLVMTypeOf(g[0])) ? g[0] : NULL;
-  if (!c->tile && !affine && (!g || yes) && !c->mask[0])
-    strided = cg_lane_affine(c, x->e, &var, &coef) && coef >= 2 && coef <= 4 &&
-              (!yes || fits_safe((i64)c->W * coef, align));
-  if (strided) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
-  if (affine) HS_TRY(cg_lane_pointer(c, x->buf, x->e, var, coef, mt, &p));
-  i64 at[64];
-  const nest_expr *place;
-  bool wanted[64], near = !affine && !strided && !c->tile && lane_offsets(c, x->e, 0, at, &place);
-  if (near) {
-    LLVMValueRef base;
-    HS_TRY(cg_expr(c, place, NEST_NONE, &base));
-    p = cg_gep(c, mt, c->bufs[x->buf], base);
-  }
-  for (u32 u = 0; u < copies; u++) {
-    LLVMValueRef mask = load_mask(c, x, u), v, q;
-    if (g && !yes) mask = cg_and_mask(c, mask, g[u]);
-    if (affine) {
-      i64 shift = coef == 1 ? (i64)(u * c->W) : -(i64)((u + 1) * c->W - 1);
-      q = shift ? cg_gep(c, mt, p, cg_ixc(c, shift)) : p;
-      if (yes) q = LLVMBuildSelect(c->b, yes, q, c->safe, "");
-      if (!mask) {
-        v = LLVMBuildLoad2(c->b, vt, q, "");
-        LLVMSetAlignment(v, align);
-      } else {
-        v = masked_load(c, false, q, vt, align, coef == 1 ? mask : reversed(c, mask));
-      }
-      if (coef == -1) v = reversed(c, v);
-    } else if (strided) {
-      q = u ? cg_gep(c, mt, p, cg_ixc(c, (i64)(u * c->W) * coef)) : p;
-      if (yes) q = LLVMBuildSelect(c->b, yes, q, c->safe, "");
-      v = strided_load(c, q, (u32)coef, mt, align);
-    } else {
-      v = near && known_mask(c, mask, wanted) && lane_offsets(c, x->e, u, at, &place)
-              ? shuffled_load(c, p, at, wanted, mt, align, yes)
-              : NULL;
-      if (!v) {
-        if (yes) mask = cg_and_mask(c, mask, cg_splat(c, yes, c->W));
-        LLVMTypeRef it = cg_fits32(c, x->e) ? c->i32 : c->i64;
-        HS_TRY(cg_lane_expr(c, x->e, u, it, &q));
-        q = cg_gep(c, mt, c->bufs[x->buf], q);
-        v = masked_load(c, true, q, vt, align, mask ? mask : all_ones(c));
-      }
-    }
-    out[u] = cg_from_mem(c, x->dtype, v);
-  }
-  return HS_GOOD;
+  return vec ? load_lanes(c, x, copies, g, out) : load_scalar(c, x, g, out);
 }
 
 // Whether the vectors of a store are whole parts of cache lines and should go past the caches.
