@@ -162,17 +162,22 @@ static ev_transfer *find_transfer(ev_world *w, u32 id) {
 }
 
 // The oldest transfer between these two devices that this side has not posted yet, or a new one at
-// the end.
+// the end. Its id, which a program can return, says what is transferred and not what was begun
+// before it: independent transfers that change their order mean the same.
 static ev_transfer *next_transfer(ev_world *w, i64 channel, u32 from, u32 to, bool sending) {
+  enum { AT_ONCE = 64 };  // whose ids do not reach those of another channel or pair of devices
+  u32 id = (((u32)channel * w->n + from) * w->n + to) * AT_ONCE;
   ev_transfer **p = &w->transfers;
   for (; *p; p = &(*p)->next) {
     ev_transfer *l = *p;
-    if (l->channel == channel && l->from == from && l->to == to &&
-        !(sending ? l->posted : l->wanted))
-      return l;
+    if (l->channel != channel || l->from != from || l->to != to) continue;
+    if (!(sending ? l->posted : l->wanted)) return l;
+    id = l->id;
   }
+  do id++;
+  while (!id || find_transfer(w, id));
   *p = hs_calloc(1, sizeof **p);
-  **p = (ev_transfer){.id = ++w->last_transfer, .channel = channel, .from = from, .to = to};
+  **p = (ev_transfer){.id = id, .channel = channel, .from = from, .to = to};
   return *p;
 }
 

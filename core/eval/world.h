@@ -46,7 +46,6 @@ struct ev_world {
   u32 arrivals;  // at any rendezvous
   ev_rendezvous *open;
   ev_transfer *transfers;
-  u32 last_transfer;
 };
 
 u32 ev_device(const ev *);  // replica * partitions + partition
