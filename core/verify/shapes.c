@@ -182,6 +182,14 @@ static void check_shape_itself(verifier *v, const hlo_instr *i, const hlo_shape 
          "the layout is not a permutation of the %u dimensions of %s", s->rank, infer_text(s));
     seen |= (u64)1 << d;
   }
+  for (u32 k = 0; k < l->ntiles; k++) {
+    const hlo_tile *t = &l->tiles[k];
+    bool fits = t->rank > 0;
+    for (u32 d = 0; d < t->rank; d++) fits &= t->dims[d] != 0;
+    NEED(v, i, fits, "layout has invalid tiles: %s", infer_text(s));
+  }
+  NEED(v, i, l->element_bits >= 0, "layout element_size_in_bits field is negative: %lld",
+       (long long)l->element_bits);
   NEED(v, i, !v->o.no_host_memory || !host_memory(s),
        "Instruction shouldn't have the layout of host memory space: %s", verify_shape_text(v, s));
   NEED(v, i, !v->o.cpu_gpu || !l->element_bits || hlo_dtype_bits(s->dtype) < 8,

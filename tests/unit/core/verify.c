@@ -53,6 +53,11 @@ static const row rows[] = {
              "ROOT r = f32[4] sort(x), dimensions={0}, to_apply=lt }",
      .want = "Expected the 0-th parameter"},
     {.text = "ENTRY e { ROOT r = s32[4] iota(), iota_dimension=1 }", .want = "iota dimension"},
+    {.text = "ENTRY e { x = s4[4]{0:E(4)} parameter(0) ROOT r = s4[4]{0:T(2)(*)E(4)} copy(x) }"},
+    {.text = "ENTRY e { x = s4[4]{0:E(-4)} parameter(0) ROOT r = s4[4] copy(x) }",
+     .want = "element_size_in_bits field is negative: -4"},
+    {.text = "ENTRY e { x = f32[4]{0:T(2)(0)} parameter(0) ROOT r = f32[4] copy(x) }",
+     .want = "invalid tiles"},
     {.text = "f { x = f32[4] parameter(0) ROOT r = f32[4] negate(x) } ENTRY e { x = f32[4] "
              "parameter(0) ROOT r = f32[4] fusion(x), kind=kLoop, calls=f }"},
     {.text = "f { x = f32[5] parameter(0) ROOT r = f32[5] negate(x) } ENTRY e { x = f32[4] "
