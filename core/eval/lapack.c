@@ -76,6 +76,17 @@ static bool carry(const call *c, u32 op, u32 result) {
    : c->t == 'c' ? LAPACKE_c##cname(LAPACK_ROW_MAJOR, __VA_ARGS__) \
                  : LAPACKE_z##cname(LAPACK_ROW_MAJOR, __VA_ARGS__))
 
+// The working forms of routines are called where there are any that end on each input: LAPACKE's
+// others refuse a matrix with a NaN, which XLA's calls factor like any. answer: what one said to
+// need, asked with -1.
+static hs_status take_work(const call *c, const double complex *answer, void **work, int *n) {
+  const float *narrow = (const void *)answer;
+  const double *wide = (const void *)answer;
+  *n = HS_MAX((int)(c->t == 's' || c->t == 'c' ? *narrow : *wide), 1);
+  *work = hs_try_alloc((size_t)*n * c->w);
+  return *work ? HS_GOOD : hs_fail(HS_E_NO_MEMORY, "no memory to factor a matrix in");
+}
+
 static hs_status potrf(const call *c) {
   char uplo = letter_arg(c, "uplo", 0, 'L', 'L', 'U');
   if (!one_of(uplo, "LU")) return refuse(c, "with these options");
@@ -83,8 +94,9 @@ static hs_status potrf(const call *c) {
     return refuse(c, "with these shapes");
   int n = (int)c->rows;
   for (i64 b = c->from; b < c->to; b++)
-    set_info(c, 1, b,
-             ROUTINE(potrf, uplo, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1)));
+    set_info(
+        c, 1, b,
+        ROUTINE(potrf_work, uplo, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1)));
   return HS_GOOD;
 }
 
@@ -125,7 +137,6 @@ static hs_status trsm(const call *c) {
   return HS_GOOD;
 }
 
-// getrf_work: LAPACKE's getrf refuses a matrix with a NaN, which XLA's call factors like others.
 static hs_status getrf(const call *c) {
   i64 k = HS_MIN(c->rows, c->cols);
   if (!carry(c, 0, 0) || !has(c, 1, k * c->batches) || c->r[1]->shape->dtype != HLO_S32 ||
@@ -142,11 +153,16 @@ static hs_status getrf(const call *c) {
 static hs_status geqrf(const call *c) {
   i64 k = HS_MIN(c->rows, c->cols);
   if (!carry(c, 0, 0) || !has(c, 1, k * c->batches)) return refuse(c, "with these shapes");
-  int m = (int)c->rows, n = (int)c->cols;
+  int m = (int)c->rows, n = (int)c->cols, ld = HS_MAX(n, 1), nwork;
+  double complex need = 0;
+  void *work;
+  ROUTINE(geqrf_work, m, n, c->r[0]->data, ld, c->r[1]->data, (void *)&need, -1);
+  HS_TRY(take_work(c, &need, &work, &nwork));
   for (i64 b = c->from; b < c->to; b++)
     set_info(c, 2, b,
-             ROUTINE(geqrf, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), HS_MAX(n, 1),
-                     at(c, c->r[1]->data, b, k)));
+             ROUTINE(geqrf_work, m, n, at(c, c->r[0]->data, b, c->rows * c->cols), ld,
+                     at(c, c->r[1]->data, b, k), work, nwork));
+  hs_free(work);
   return HS_GOOD;
 }
 
@@ -169,11 +185,18 @@ static hs_status orgqr(const call *c) {
   i64 k = c->nops > 1 && c->batches ? c->ops[1]->shape->elements / c->batches : 0;
   if (c->nops != 2 || c->rows < c->cols || k > c->cols || !carry(c, 0, 0))
     return refuse(c, "with these shapes");
-  int m = (int)c->rows, n = (int)c->cols;
+  int m = (int)c->rows, n = (int)c->cols, ld = HS_MAX(n, 1), nwork;
+  double complex need = 0;
+  void *work;
+  ROUTINE2(orgqr_work, ungqr_work, m, n, (int)k, c->r[0]->data, ld, c->ops[1]->data, (void *)&need,
+           -1);
+  HS_TRY(take_work(c, &need, &work, &nwork));
   for (i64 b = c->from; b < c->to; b++)
     set_info(c, 1, b,
-             ROUTINE2(orgqr, ungqr, m, n, (int)k, at(c, c->r[0]->data, b, c->rows * c->cols),
-                      HS_MAX(n, 1), at(c, c->ops[1]->data, b, k)));
+             ROUTINE2(orgqr_work, ungqr_work, m, n, (int)k,
+                      at(c, c->r[0]->data, b, c->rows * c->cols), ld, at(c, c->ops[1]->data, b, k),
+                      work, nwork));
+  hs_free(work);
   return HS_GOOD;
 }
 
@@ -188,13 +211,19 @@ static hs_status ormqr(const call *c) {
   if (m * n * c->batches != s->elements || c->rows != (left ? m : n) || k > c->cols)
     return refuse(c, "with these shapes");
   char side = left ? 'L' : 'R', op = !trans ? 'N' : real(c) ? 'T' : 'C';
-  for (i64 b = c->from; b < c->to; b++) {
-    int info =
-        ROUTINE2(ormqr, unmqr, side, op, (int)m, (int)n, (int)k,
-                 at(c, c->ops[0]->data, b, c->rows * c->cols), (int)HS_MAX(c->cols, 1),
-                 at(c, c->ops[1]->data, b, k), at(c, c->r[0]->data, b, m * n), (int)HS_MAX(n, 1));
-    set_info(c, 1, b, info);
-  }
+  int rows = (int)m, cols = (int)n, lda = (int)HS_MAX(c->cols, 1), ldc = HS_MAX(cols, 1), nwork;
+  double complex need = 0;
+  void *work;
+  ROUTINE2(ormqr_work, unmqr_work, side, op, rows, cols, (int)k, c->ops[0]->data, lda,
+           c->ops[1]->data, c->r[0]->data, ldc, (void *)&need, -1);
+  HS_TRY(take_work(c, &need, &work, &nwork));
+  for (i64 b = c->from; b < c->to; b++)
+    set_info(c, 1, b,
+             ROUTINE2(ormqr_work, unmqr_work, side, op, rows, cols, (int)k,
+                      at(c, c->ops[0]->data, b, c->rows * c->cols), lda,
+                      at(c, c->ops[1]->data, b, k), at(c, c->r[0]->data, b, m * n), ldc, work,
+                      nwork));
+  hs_free(work);
   return HS_GOOD;
 }
 
