@@ -85,9 +85,8 @@ static hs_status factor_qr(const job *j, i64 b) {
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->n) * e;
   char *a = (char *)j->bufs[1] + (size_t)b * bytes;
   take_general(p, a, (char *)j->bufs[0] + (size_t)b * bytes);
-  cpu_qr(p->type, view(a, p->a_columns ? p->m : p->n, p->a_columns), p->m, p->n,
-         (char *)j->bufs[2] + (size_t)(b * p->k) * e);
-  return HS_GOOD;
+  return cpu_qr(p->type, view(a, p->a_columns ? p->m : p->n, p->a_columns), p->m, p->n,
+                (char *)j->bufs[2] + (size_t)(b * p->k) * e);
 }
 
 static hs_status multiply_reflectors(const job *j, i64 b) {
@@ -95,9 +94,8 @@ static hs_status multiply_reflectors(const job *j, i64 b) {
   size_t e = hlo_dtype_storage(p->type), bytes = (size_t)(p->m * p->n) * e;
   char *q = (char *)j->bufs[2] + (size_t)b * bytes;
   take_general(p, q, (char *)j->bufs[0] + (size_t)b * bytes);
-  cpu_qr_product(p->type, view(q, p->a_columns ? p->m : p->n, p->a_columns), p->m, p->n, p->k,
-                 (char *)j->bufs[1] + (size_t)(b * p->k) * e);
-  return HS_GOOD;
+  return cpu_qr_product(p->type, view(q, p->a_columns ? p->m : p->n, p->a_columns), p->m, p->n,
+                        p->k, (char *)j->bufs[1] + (size_t)(b * p->k) * e);
 }
 
 // op(A) X = B, or X op(A) = B: then op(A)^T X^T = B^T.
@@ -321,12 +319,12 @@ static bool getrf_supports(const hlo_instr *i) {
          info->dtype == HLO_S32 && info->elements == batch_of(a);
 }
 
-// Many small matrices; others are LAPACK's own.
+// Small matrices, and those of some panels; complex and narrow ones are LAPACK's own.
 static bool takes_reflectors(const hlo_shape *a, const hlo_shape *tau, i64 *k) {
-  enum { MANY = 4 };
   if (!has_matrices(a) || hlo_dtype_is_complex(a->dtype) || !hlo_shape_is_array(tau)) return false;
   i64 m = a->dims[a->rank - 2], n = a->dims[a->rank - 1], batch = batch_of(a);
-  if (m <= 0 || n <= 0 || HS_MAX(m, n) > CPU_LU_MOST || batch < MANY) return false;
+  if (m <= 0 || n <= 0 || batch <= 0) return false;
+  if (HS_MAX(m, n) > CPU_LU_MOST && HS_MIN(m, n) < CPU_QR_PANEL) return false;
   *k = tau->elements / batch;
   return tau->dtype == a->dtype && hlo_shape_is_row_major(tau) && tau->elements == *k * batch;
 }

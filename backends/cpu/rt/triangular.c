@@ -1,5 +1,5 @@
-// triangular.c — Cholesky factors and triangular systems, by halves, and LU factors of the
-// smallest matrices: see triangular.h.
+// triangular.c — Cholesky factors and triangular systems, by halves, QR factors by panels, and LU
+// factors of the smallest matrices: see triangular.h.
 //
 // A matrix is halved until BASE rows are left (Gustavson, Recursion leads to automatic variable
 // blocking for dense linear-algebra algorithms, 1997). All but those smallest blocks are products
@@ -42,6 +42,15 @@ typedef struct tri_base {
   void (*negate)(tri_matrix to, tri_matrix from, i64 m, i64 n, bool conj);
   void (*add_lower)(tri_matrix, const void *, i64 n);
 } tri_base;
+
+// And those of a QR factor, of real types. space: n columns of whole vectors, and one, for m rows.
+typedef struct qr_base {
+  void (*qr)(tri_matrix, i64 m, i64 n, void *tau, void *space);
+  void (*product)(tri_matrix, i64 m, i64 n, i64 k, const void *tau, void *space);
+  void (*spell)(tri_matrix, i64 m, i64 n, void *v);
+  void (*join)(const void *gram, i64 n, const void *tau, void *t);
+  void (*finish)(tri_matrix, i64 top, i64 from, i64 to);
+} qr_base;
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TRI_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
@@ -299,11 +308,127 @@ i64 cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots) {
 }
 
 // ---- QR -----------------------------------------------------------------------------------------
-void cpu_qr(hlo_dtype t, tri_matrix a, i64 m, i64 n, void *tau) {
-  if (t == HLO_F64) qr_f64(a, m, n, tau);
-  else qr_f32(a, m, n, tau);
+// PANEL columns at a time: their reflectors are found by halves, and are then applied to all
+// columns behind them as one product, I - V T V^T.
+enum { PANEL = CPU_QR_PANEL };
+
+typedef struct reflectors {
+  work w;
+  const qr_base *base;
+  void *all;        // what the others lie in
+  char *space;      // of the rows of a panel, or of a small matrix
+  tri_matrix v, t;  // t: -T
+  tri_matrix x, y;  // of a panel's rows, as wide as what they are applied to
+} reflectors;
+
+static tri_matrix dense(const work *w, char **at, i64 m, i64 n) {
+  tri_matrix a = {*at, n, 1};
+  *at += (size_t)(m * n) * w->size;
+  return a;
 }
-void cpu_qr_product(hlo_dtype t, tri_matrix q, i64 m, i64 n, i64 k, const void *tau) {
-  if (t == HLO_F64) product_f64(q, m, n, k, tau);
-  else product_f32(q, m, n, k, tau);
+
+static bool is_small(i64 m, i64 n) { return HS_MAX(m, n) <= BASE; }
+
+static hs_status start_reflectors(reflectors *r, hlo_dtype t, i64 m, i64 n) {
+  HS_TRY(start(&r->w, t, 0, false));
+  r->base = t == HLO_F64 ? &qr_base_f64 : &qr_base_f32;
+  const i64 lanes = NARROW / (i64)r->w.size, panel = is_small(m, n) ? 0 : PANEL;
+  const i64 wide = HS_MAX(n, panel), rows = m * ((panel ? panel : n) + lanes + 1);
+  const i64 elements = rows + m * panel + panel * panel + 2 * panel * wide;
+  char *at = r->all = hs_try_alloc((size_t)elements * r->w.size + NARROW);
+  if (!at) return no_memory(m);
+  at += NARROW - (uintptr_t)at % NARROW;
+  r->space = at;
+  at += (size_t)rows * r->w.size;
+  r->v = dense(&r->w, &at, m, panel), r->t = dense(&r->w, &at, panel, panel);
+  r->x = dense(&r->w, &at, panel, wide), r->y = dense(&r->w, &at, panel, wide);
+  return HS_GOOD;
+}
+
+// V and -T of the n columns of a, which hold reflectors.
+static hs_status join(reflectors *r, tri_matrix a, i64 m, i64 n, const char *tau) {
+  r->v.r = r->t.r = r->x.r = n;
+  r->base->spell(a, m, n, r->v.p);
+  HS_TRY(multiply(&r->w, r->x, false, tri_transposed(r->v), r->v, n, n, m));
+  r->base->join(r->x.p, n, tau, r->t.p);
+  return HS_GOOD;
+}
+
+// c, n columns wide, becomes (I - V T V^T) c, or with `turned` its transpose's product.
+static hs_status apply(reflectors *r, bool turned, tri_matrix c, i64 m, i64 n, i64 panel) {
+  r->x.r = r->y.r = n;
+  HS_TRY(multiply(&r->w, r->x, false, tri_transposed(r->v), c, panel, n, m));
+  HS_TRY(multiply(&r->w, r->y, false, turned ? tri_transposed(r->t) : r->t, r->x, panel, n, panel));
+  return multiply(&r->w, c, true, r->v, r->y, m, n, panel);
+}
+
+// The columns of one vector's elements go one by one.
+static hs_status factor_panel(reflectors *r, tri_matrix a, i64 m, i64 n, char *tau) {
+  const i64 leaf = NARROW / (i64)r->w.size, h = (n / 2 + leaf - 1) / leaf * leaf;
+  if (n <= leaf || is_small(m, n)) {
+    r->base->qr(a, m, n, tau, r->space);
+    return HS_GOOD;
+  }
+  HS_TRY(factor_panel(r, a, m, h, tau));
+  HS_TRY(join(r, a, m, h, tau));
+  HS_TRY(apply(r, true, part(&r->w, a, 0, h), m, n - h, h));
+  return factor_panel(r, part(&r->w, a, h, h), m - h, n - h, tau + (size_t)h * r->w.size);
+}
+
+static hs_status factor_panels(reflectors *r, tri_matrix a, i64 m, i64 n, char *tau) {
+  const i64 k = HS_MIN(m, n);
+  for (i64 j = 0, panel; j < k; j += panel) {
+    panel = HS_MIN(k - j, (i64)PANEL);
+    tri_matrix here = part(&r->w, a, j, j);
+    char *own = tau + (size_t)j * r->w.size;
+    HS_TRY(factor_panel(r, here, m - j, panel, own));
+    if (j + panel == n) break;
+    HS_TRY(join(r, here, m - j, panel, own));
+    HS_TRY(apply(r, true, part(&r->w, a, j, j + panel), m - j, n - j - panel, panel));
+  }
+  return HS_GOOD;
+}
+
+hs_status cpu_qr(hlo_dtype t, tri_matrix a, i64 m, i64 n, void *tau) {
+  reflectors r;
+  HS_TRY(start_reflectors(&r, t, m, n));
+  hs_status s = HS_GOOD;
+  if (is_small(m, n)) r.base->qr(a, m, n, tau, r.space);
+  else s = factor_panels(&r, a, m, n, tau);
+  hs_free(r.all);
+  return s;
+}
+
+// The last panel first: what it is applied to is the unit matrix above it. A panel itself becomes
+// the first columns of its I - V T V^T.
+static hs_status multiply_panels(reflectors *r, tri_matrix q, i64 m, i64 n, i64 k,
+                                 const char *tau) {
+  for (i64 c = k; c < n; c++) {
+    char *column = part(&r->w, q, 0, c).p;
+    for (i64 i = 0; i < m; i++) memset(column + i * q.r * (i64)r->w.size, 0, r->w.size);
+  }
+  r->base->finish(q, k, k, n);
+  for (i64 end = k, j; end > 0; end = j) {
+    j = (end - 1) / PANEL * PANEL;
+    const i64 panel = end - j;
+    tri_matrix here = part(&r->w, q, j, j);
+    HS_TRY(join(r, here, m - j, panel, tau + (size_t)j * r->w.size));
+    i64 behind = n - j - panel;
+    if (behind) HS_TRY(apply(r, false, part(&r->w, q, j, j + panel), m - j, behind, panel));
+    r->x.r = panel;
+    HS_TRY(multiply(&r->w, r->x, false, r->t, tri_transposed(r->v), panel, panel, panel));
+    HS_TRY(multiply(&r->w, here, false, r->v, r->x, m - j, panel, panel));
+    r->base->finish(q, j, j, j + panel);
+  }
+  return HS_GOOD;
+}
+
+hs_status cpu_qr_product(hlo_dtype t, tri_matrix q, i64 m, i64 n, i64 k, const void *tau) {
+  reflectors r;
+  HS_TRY(start_reflectors(&r, t, m, n));
+  hs_status s = HS_GOOD;
+  if (is_small(m, n)) r.base->product(q, m, n, k, tau, r.space);
+  else s = multiply_panels(&r, q, m, n, k, tau);
+  hs_free(r.all);
+  return s;
 }

@@ -30,13 +30,14 @@ hs_status cpu_cholesky(hlo_dtype, tri_matrix a, i64 n, i64 *bad);
 // types, on the calling thread.
 enum { CPU_LU_MOST = 64 };
 i64 cpu_lu(hlo_dtype, tri_matrix a, i64 m, i64 n, i32 *pivots);
-// The m by n matrix a, no larger than that, becomes R and, below the diagonal, the reflectors
-// whose product is Q, where a = Q R: H = I - tau[k] v v^T for each k, with 1 on v's diagonal. f32
-// and f64, on the calling thread.
-void cpu_qr(hlo_dtype, tri_matrix a, i64 m, i64 n, void *tau);
-// The m by n matrix q, n <= m, of k reflectors as cpu_qr leaves them, becomes the first n columns
-// of their product.
-void cpu_qr_product(hlo_dtype, tri_matrix q, i64 m, i64 n, i64 k, const void *tau);
+// The m by n matrix a becomes R and, below the diagonal, the reflectors whose product is Q, where
+// a = Q R: H = I - tau[k] v v^T for each k, with 1 on v's diagonal. f32 and f64. What is not finite
+// spreads over its panel. Runs on all threads unless it is called in a chunk. E_NO_MEMORY.
+enum { CPU_QR_PANEL = 32 };  // columns that are worked on at a time
+hs_status cpu_qr(hlo_dtype, tri_matrix a, i64 m, i64 n, void *tau);
+// The m by n matrix q, k <= n <= m, of k reflectors as cpu_qr leaves them, becomes the first n
+// columns of their product. As above.
+hs_status cpu_qr_product(hlo_dtype, tri_matrix q, i64 m, i64 n, i64 k, const void *tau);
 // The n by k matrix x becomes the solution y of l y = x.
 hs_status cpu_triangular_solve(hlo_dtype, tri l, i64 n, tri_matrix x, i64 k);
 

@@ -102,82 +102,136 @@ TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
 }
 
 #ifdef TRI_SUM
-// Rows of reflectors and of what they are applied to, behind each of which a vector is free: loops
-// begin at any column.
+// Rows of reflectors and of what they are applied to, of whole vectors, and one reflector, v.
 typedef struct TRI_(rows) {
-  _Alignas(NARROW) TRI_T at[BASE][BASE + NARROW / sizeof(TRI_T)];
+  TRI_T *at, *v;
+  i64 step;
 } TRI_(rows);
 
-static void TRI_(take_rows)(TRI_(rows) * u, tri_matrix a, i64 m, i64 n) {
-  for (i64 i = 0; i < m; i++) {
-    memset(u->at[i] + n, 0, (HS_COUNT(u->at[i]) - (size_t)n) * sizeof(TRI_T));
-    for (i64 j = 0; j < n; j++) u->at[i][j] = *TRI_(at)(a, i, j);
-  }
+static TRI_(rows) TRI_(take_rows)(tri_matrix a, i64 m, i64 n, void *space) {
+  enum { LANES = NARROW / sizeof(TRI_T) };
+  const i64 step = (n + LANES - 1) / LANES * LANES;
+  TRI_(rows) u = {space, (TRI_T *)space + m * step, step};
+  cpu_relayout(u.at, (i64[]){step, 1}, a.p, (i64[]){a.r, a.c}, 2, (i64[]){m, n}, sizeof(TRI_T));
+  for (i64 i = 0; i < m; i++)
+    for (i64 j = n; j < step; j++) u.at[i * step + j] = 0;
+  return u;
 }
 static void TRI_(put_rows)(const TRI_(rows) * u, tri_matrix a, i64 m, i64 n) {
-  for (i64 i = 0; i < m; i++)
-    for (i64 j = 0; j < n; j++) *TRI_(at)(a, i, j) = u->at[i][j];
+  cpu_relayout(a.p, (i64[]){a.r, a.c}, u->at, (i64[]){u->step, 1}, 2, (i64[]){m, n}, sizeof(TRI_T));
+}
+
+static inline __attribute__((always_inline)) TRI_SUM TRI_(squares)(const TRI_T *v, i64 n) {
+  enum { SUMS = 16 };
+  TRI_SUM sums[SUMS] = {0}, all = 0;
+  i64 i = 0;
+  for (; i + SUMS <= n; i += SUMS)
+    TRI_VECTOR for (i64 e = 0; e < SUMS; e++) sums[e] += (TRI_SUM)v[i + e] * v[i + e];
+  for (; i < n; i++) sums[0] += (TRI_SUM)v[i] * v[i];
+  for (i64 e = 0; e < SUMS; e++) all += sums[e];
+  return all;
 }
 
 // The columns behind k become those of I - tau v v^T times them; v: from row k on, where it is 1.
-// Several sums at once: each would wait for itself.
-static inline void TRI_(reflect)(TRI_(rows) * u, const TRI_T *v, TRI_T tau, i64 k, i64 m, i64 n) {
+// Several sums at once: each would wait for itself. What shares a vector with them takes nothing
+// off, which needs a finite v.
+static inline __attribute__((always_inline)) void TRI_(reflect)(const TRI_(rows) * u, TRI_T tau,
+                                                                i64 k, i64 m, i64 n, bool finite) {
   enum { LANES = NARROW / sizeof(TRI_T), SUMS = 4 };
-  for (i64 j = k + 1; j < n; j += LANES) {
-    TRI_T w[SUMS][LANES] = {{0}};
+  const TRI_T *v = u->v;
+  const i64 step = u->step;
+  for (i64 j = (k + 1) / LANES * LANES; j < n; j += LANES) {
+    TRI_T w[SUMS][LANES] = {{0}}, *x = u->at + j;
     i64 i = k;
     for (; i + SUMS <= m; i += SUMS)
       for (i64 s = 0; s < SUMS; s++)
-        TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[s][e] += v[i + s] * u->at[i + s][j + e];
-    for (; i < m; i++) TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[0][e] += v[i] * u->at[i][j + e];
+        TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[s][e] += v[i + s] * x[(i + s) * step + e];
+    for (; i < m; i++) TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[0][e] += v[i] * x[i * step + e];
     TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[0][e] =
         ((w[0][e] + w[1][e]) + (w[2][e] + w[3][e])) * tau;
-    for (i = k; i < m; i++)
-      TRI_VECTOR for (i64 e = 0; e < LANES; e++) u->at[i][j + e] -= v[i] * w[0][e];
-    const bool spoilt = j + LANES > n && w[0][n - j] != 0;  // NaN, where v is
-    for (i = k; i < m && spoilt; i++)
-      for (i64 e = n - j; e < LANES; e++) u->at[i][j + e] = 0;
+    for (i64 e = 0; j + e <= k; e++) w[0][e] = 0;
+    for (i = k; i < m && finite; i++)
+      TRI_VECTOR for (i64 e = 0; e < LANES; e++) x[i * step + e] -= v[i] * w[0][e];
+    for (i = k; i < m && !finite; i++)
+      for (i64 e = HS_MAX(k + 1 - j, (i64)0); e < HS_MIN(n - j, (i64)LANES); e++)
+        x[i * step + e] -= v[i] * w[0][e];
   }
 }
 
 // Householder's reflectors, column after column.
-TRI_CLONES static void TRI_(qr)(tri_matrix a, i64 m, i64 n, void *taus) {
-  TRI_(rows) u;
-  TRI_T v[BASE], *tau = taus;
-  TRI_(take_rows)(&u, a, m, n);
+TRI_CLONES static void TRI_(qr)(tri_matrix a, i64 m, i64 n, void *taus, void *space) {
+  TRI_(rows) u = TRI_(take_rows)(a, m, n, space);
+  TRI_T *tau = taus, *v = u.v;
   for (i64 k = 0; k < m && k < n; k++) {
-    TRI_SUM sums[4] = {0}, first = u.at[k][k];
-    for (i64 i = k + 1; i < m; i++) sums[i % 4] += (TRI_SUM)u.at[i][k] * u.at[i][k];
-    TRI_SUM below = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    TRI_T *column = u.at + k;
+    for (i64 i = k; i < m; i++) v[i] = column[i * u.step];
+    TRI_SUM first = v[k], below = TRI_(squares)(v + k + 1, m - k - 1);
     tau[k] = 0;
     if (below == 0) continue;
     TRI_SUM norm = TRI_SUM_SQRT(first * first + below), d = first < 0 ? norm : -norm;
+    TRI_T scale = (TRI_T)(first - d);
     tau[k] = (TRI_T)((d - first) / d);
-    TRI_SUM scale = 1 / (first - d);
     v[k] = 1;
-    for (i64 i = k + 1; i < m; i++) u.at[i][k] = v[i] = (TRI_T)(u.at[i][k] * scale);
-    u.at[k][k] = (TRI_T)d;
-    TRI_(reflect)(&u, v, tau[k], k, m, n);
+    for (i64 i = k + 1; i < m; i++) v[i] /= scale;
+    for (i64 i = k + 1; i < m; i++) column[i * u.step] = v[i];
+    column[k * u.step] = (TRI_T)d;
+    TRI_(reflect)(&u, tau[k], k, m, n, norm - norm == 0);
   }
   TRI_(put_rows)(&u, a, m, n);
 }
 
 // The last reflector first: what it is applied to is the unit matrix above it.
-TRI_CLONES static void TRI_(product)(tri_matrix q, i64 m, i64 n, i64 k, const void *taus) {
-  TRI_(rows) u;
-  TRI_T v[BASE];
+TRI_CLONES static void TRI_(product)(tri_matrix q, i64 m, i64 n, i64 k, const void *taus,
+                                     void *space) {
+  TRI_(rows) u = TRI_(take_rows)(q, m, n, space);
   const TRI_T *tau = taus;
-  TRI_(take_rows)(&u, q, m, n);
   for (i64 i = 0; i < m; i++)
-    for (i64 j = k; j < n; j++) u.at[i][j] = i == j;
+    for (i64 j = k; j < n; j++) u.at[i * u.step + j] = i == j;
   for (i64 c = k; c-- > 0;) {
-    v[c] = 1;
-    for (i64 i = c + 1; i < m; i++) v[i] = u.at[i][c];
-    TRI_(reflect)(&u, v, tau[c], c, m, n);
-    for (i64 i = 0; i < m; i++) u.at[i][c] = i < c ? 0 : (i == c ? 1 : 0) - tau[c] * v[i];
+    u.v[c] = 1;
+    for (i64 i = c + 1; i < m; i++) u.v[i] = u.at[i * u.step + c];
+    TRI_SUM sum = TRI_(squares)(u.v + c, m - c);
+    TRI_(reflect)(&u, tau[c], c, m, n, sum - sum == 0);
+    for (i64 i = 0; i < m; i++)
+      u.at[i * u.step + c] = i < c ? 0 : (i == c ? 1 : 0) - tau[c] * u.v[i];
   }
   TRI_(put_rows)(&u, q, m, n);
 }
+
+// The reflectors of n columns of a, densely, with the ones and zeros that are not stored.
+static void TRI_(spell)(tri_matrix a, i64 m, i64 n, void *to) {
+  TRI_T *v = to;
+  for (i64 i = 0; i < m; i++)
+    for (i64 j = 0; j < n; j++) v[i * n + j] = i > j ? *TRI_(at)(a, i, j) : i == j;
+}
+
+// -T, where I - V T V^T is the product of n reflectors; g: V^T V. T is upper triangular (Schreiber
+// and Van Loan, A storage-efficient WY representation for products of Householder transformations,
+// 1989).
+static void TRI_(join)(const void *gram, i64 n, const void *taus, void *to) {
+  const TRI_T *g = gram, *tau = taus;
+  TRI_T *t = to;
+  memset(t, 0, (size_t)(n * n) * sizeof *t);
+  for (i64 k = 0; k < n; k++) {
+    for (i64 i = 0; i < k; i++) {
+      TRI_T sum = 0;
+      for (i64 j = i; j < k; j++) sum += t[i * n + j] * g[j * n + k];
+      t[i * n + k] = -tau[k] * sum;
+    }
+    t[k * n + k] = -tau[k];
+  }
+}
+
+// Zeros above row `top` of the columns, and a one more on the diagonal that begins there.
+static void TRI_(finish)(tri_matrix q, i64 top, i64 from, i64 to) {
+  for (i64 c = from; c < to; c++) {
+    for (i64 i = 0; i < top; i++) *TRI_(at)(q, i, c) = 0;
+    *TRI_(at)(q, top + (c - from), c) += 1;
+  }
+}
+
+static const qr_base TRI_(qr_base) = {TRI_(qr), TRI_(product), TRI_(spell), TRI_(join),
+                                      TRI_(finish)};
 #endif
 
 // The rows of l that are read, densely, its conjugate where that is meant.
