@@ -105,10 +105,14 @@ static u32 *own_rank(merger *g, const hlo_instr *i) {
   return &g->rank.v[i->id];
 }
 
-// get-tuple-elements are ranked directly after their operand.
+// get-tuple-elements are ranked directly after their operand, unless they wait for something else.
+static bool has_own_rank(const hlo_instr *i) {
+  return i->opcode != HLO_GET_TUPLE_ELEMENT || i->ctrl_preds;
+}
+
 static u32 rank_of(merger *g, const hlo_instr *i) {
   u32 above = 0;
-  for (; i->opcode == HLO_GET_TUPLE_ELEMENT; i = hlo_operand(i, 0)) above++;
+  for (; !has_own_rank(i); i = hlo_operand(i, 0)) above++;
   return *own_rank(g, i) + HS_MIN(above, RANK_STEP - 1u);
 }
 
@@ -120,7 +124,8 @@ static bool first_visit(merger *g, const hlo_instr *i) {
 }
 
 // Whether a path leads from a to b, other than the direct edge when `skip_edge`. True when the
-// search gives up. What a leads to up to b's rank is in g->after when there is none.
+// search gives up, as it does before control successors, which no instruction knows. What a leads
+// to up to b's rank is in g->after when there is none.
 static bool path(merger *g, hlo_instr *a, hlo_instr *b, bool skip_edge) {
   u32 limit = rank_of(g, b);
   bool found = false;
@@ -131,13 +136,13 @@ static bool path(merger *g, hlo_instr *a, hlo_instr *b, bool skip_edge) {
   hs_vec_push(&todo, a);
   while (todo.n && !found) {
     hlo_instr *i = hs_vec_pop(&todo);
-    if (g->after.n > PATH_LIMIT) found = true;
+    if (g->after.n > PATH_LIMIT || i->nctrl_succs) found = true;
     hlo_for_each_use(u, i) {
       hlo_instr *x = u->user;
       bool direct = i == a || (i->opcode == HLO_GET_TUPLE_ELEMENT && hlo_operand(i, 0) == a);
       if (x == b && !(skip_edge && direct)) found = true;
       if (x == b || rank_of(g, x) > limit || !first_visit(g, x)) continue;
-      if (x->opcode != HLO_GET_TUPLE_ELEMENT) hs_vec_push(&g->after, x);
+      if (has_own_rank(x)) hs_vec_push(&g->after, x);
       hs_vec_push(&todo, x);
     }
   }
@@ -155,10 +160,11 @@ static bool search_back(merger *g, const hlo_instr *a, hlo_instr *b) {
   hs_vec_push(&todo, b);
   while (todo.n && g->before.n <= PATH_LIMIT) {
     hlo_instr *i = hs_vec_pop(&todo);
-    for (u32 k = 0; k < i->noperands; k++) {
-      hlo_instr *x = hlo_operand(i, k);
+    u32 controls = i->ctrl_preds ? i->ctrl_preds->n : 0;
+    for (u32 k = 0; k < i->noperands + controls; k++) {
+      hlo_instr *x = k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands];
       if (rank_of(g, x) < limit || !first_visit(g, x)) continue;
-      if (x->opcode != HLO_GET_TUPLE_ELEMENT) hs_vec_push(&g->before, x);
+      if (has_own_rank(x)) hs_vec_push(&g->before, x);
       hs_vec_push(&todo, x);
     }
   }
@@ -283,7 +289,9 @@ static bool read_through_gtes(const hlo_instr *k) {
   if (!hlo_shape_is_tuple(k->shape)) return true;
   if (hlo_is_root(k)) return false;
   hlo_for_each_use(u, k)
-    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_is_root(u->user)) return false;
+    if (u->user->opcode != HLO_GET_TUPLE_ELEMENT || hlo_is_root(u->user) ||
+        hlo_is_controlled(u->user))
+      return false;
   return true;
 }
 
