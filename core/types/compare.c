@@ -439,14 +439,14 @@ static void print_detail(hs_buf *b, const hlo_comparison *c) {
 void hlo_comparison_print(hs_buf *b, const hlo_comparison *c, bool detail) {
   if (c->nan_mismatches)
     hs_buf_printf(b, "%lld of them NaN on one side only\n", (long long)c->nan_mismatches);
-  hs_buf_puts(b, "largest relative errors\n");
+  if (c->ntop) hs_buf_puts(b, "largest relative errors\n");
   for (u32 k = 0; k < c->ntop; k++) print_mismatch(b, c, &c->top[k]);
   if (c->mismatches > HLO_COMPARE_TOP) {
     hs_buf_puts(b, "first mismatches\n");
     for (u32 k = 0; k < c->nfirst; k++) print_mismatch(b, c, &c->first[k]);
   }
   if (detail) print_detail(b, c);
-  if (!hlo_dtype_is_float(hlo_dtype_real_part(c->shape->dtype))) return;
+  if (!c->mismatches || !hlo_dtype_is_float(hlo_dtype_real_part(c->shape->dtype))) return;
   if (!c->nfixes) {
     hs_buf_puts(b, "no tolerance would pass: infinite errors\n");
     return;
