@@ -392,6 +392,13 @@ static void describe_operand(hs_buf *b, const search *h, u32 k, const hlo_compar
   hs_buf_putc(b, '\n');
 }
 
+// Whether all that differs is one step of a type narrower than what is computed in: two values that
+// differ in their last digits were rounded to neighbours.
+static bool rounded_apart(const hlo_comparison *c) {
+  hlo_dtype t = hlo_dtype_real_part(c->shape->dtype);
+  return hlo_dtype_is_float(t) && hlo_dtype_bits(t) < 32 && c->max_ulp == 1 && !c->nan_mismatches;
+}
+
 static void write_report(search *h, bool whole) {
   divergence *d = h->d;
   const hlo_instr *i = h->instr;
@@ -432,6 +439,13 @@ static void write_report(search *h, bool whole) {
                   h->ref->name, t->want, h->test->name, t->got, t->abs, t->rel);
     if (t->ulp != UINT64_MAX) hs_buf_printf(b, ", %llu ulp", (unsigned long long)t->ulp);
     hs_buf_puts(b, ")\n");
+    hlo_dtype type = hlo_dtype_real_part(worst->shape->dtype);
+    if (rounded_apart(worst))
+      hs_buf_printf(b,
+                    "  none by more than one step of %s: values that differ in their last digits, "
+                    "rounded to either side; --rel=%g allows a step\n",
+                    hlo_dtype_text(type), hlo_tolerance_of(type).epsilon);
+    repl_json_bool(j, "one_rounding", rounded_apart(worst));
     repl_json_str(j, "index", hs_buf_cstr(&at));
     repl_json_int(j, "mismatches", worst->mismatches);
     repl_json_num(j, "expected", t->want), repl_json_num(j, "actual", t->got);
