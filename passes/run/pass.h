@@ -88,6 +88,7 @@ typedef struct pass_info {
   hlo_dtype needs_dtype;
   bool needs_empty;
   bool again;  // not idempotent: a second run may change more (else tests check that it does not)
+  const char *inexact;  // what it does to results, "drops ..."; NULL: it keeps their values
   const pass_option_info *options;
   u32 noptions;  // at most 64
   // the smallest module that shows what the pass does, as text; the tests run it and evaluate it

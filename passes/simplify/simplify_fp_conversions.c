@@ -44,6 +44,7 @@ const pass_info pass_simplify_fp_conversions = {
     .xla_source = "xla/hlo/transforms/simplifiers/simplify_fp_conversions.cc",
     .run = run,
     .needs = {HLO_CONVERT},
+    .inexact = "drops roundings to narrower types between conversions, as XLA does for GPUs",
     .sample = "ENTRY e {\n"
               "  x = f16[4] parameter(0)\n"
               "  y = f32[4] convert(x)\n"

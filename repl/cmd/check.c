@@ -99,6 +99,25 @@ static const char *what_changed(const repl_module *mod) {
                 : "an edit changed the meaning; history lists the edits";
 }
 
+static bool did_something(const repl_version *v, const pass_info *p) {
+  for (size_t k = 0; k < v->log.n; k++)
+    if (v->log.v[k].changed && strcmp(v->log.v[k].pass, p->name) == 0) return true;
+  return false;
+}
+
+// The passes that do not keep values and changed something since the module as loaded.
+static void name_inexact_passes(repl_cmd *c) {
+  repl_json *list = repl_json_array(c->doc, "inexact_passes");
+  for (u32 k = 0; k < c->s->passes->npasses; k++) {
+    const pass_info *p = c->s->passes->passes[k];
+    const repl_version *v = c->mod->at, *base = repl_base(c->mod);
+    while (p->inexact && v && v != base && !did_something(v, p)) v = v->parent;
+    if (!p->inexact || !v || v == base) continue;
+    repl_json_str(list, NULL, p->name);
+    if (!c->doc) repl_say(c->out, "%s in @%u %s\n", p->name, v->number, p->inexact);
+  }
+}
+
 // Finds why the results differ: a version changed the meaning, or the backend computes an
 // instruction differently.
 static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
@@ -119,6 +138,7 @@ static hs_status explain(repl_cmd *c, const check *k, const hlo_literal *want) {
   if (passes && !c->doc)
     repl_say(c->out, "the evaluator's results for @%u and @%u differ too: %s\n", c->mod->at->number,
              repl_base(c->mod)->number, what_changed(c->mod));
+  if (passes) name_inexact_passes(c);
   if (hs_ok(s) && !passes && k->be != k->ref) {
     divergence d;
     s = diverge_find(c, m, k->be, k->ref, k->tol, &d);

@@ -179,6 +179,8 @@ static hs_status help_pass(repl_cmd *c, const pass_info *p) {
             ? "a second run may find more to do: fix(...) in a pipeline runs it until it does not"
             : "a second run changes nothing");
   repl_json_bool(c->doc, "again", p->again);
+  if (p->inexact && !c->doc) repl_say(c->out, "  changes results: %s\n", p->inexact);
+  if (p->inexact) repl_json_str(c->doc, "inexact", p->inexact);
   help_options(c, p);
   if (!p->sample) return HS_GOOD;
   hs_buf before = {0}, after = {0};
