@@ -344,7 +344,11 @@ hs_status repl_parse_args(hs_arena *a, const char *command, const char *spec, hs
   HS_TRY(s);
   if (out->npos < least) {
     const char *missing = repl_spec_pos(a, spec, out->npos);
-    return usage_error(command, spec, "needs", missing ? missing : "an argument");
+    s = usage_error(command, spec, "needs", missing ? missing : "an argument");
+    if (missing && strcmp(missing, "X") == 0)
+      s = hs_with_note(s, "X is an instruction or computation, as `list` shows them; of the whole "
+                          "module: stats, signature");
+    return s;
   }
   if (!many && out->npos > most) return surplus(a, command, spec, out->pos[most]);
   return HS_GOOD;
