@@ -172,6 +172,11 @@ hs_status cmd_roofline(repl_cmd *c) {
                     .points = points,
                     .npoints = n};
   repl_say(c->out, "%s\n", title);
+  if (d->measured && !prof_device_is_calibrated(d))
+    repl_say(c->out,
+             "  the roofs are a typical machine's, and kernels may come to more than 100 %% "
+             "of them; `calibrate` measures this one's\n");
+  repl_json_bool(c->doc, "calibrated", prof_device_is_calibrated(d));
   repl_json *list = repl_json_array(c->doc, "kernels");
   repl_json_str(c->doc, "device", d->name);
   repl_json_str(c->doc, "source", p.rec ? "measured" : "estimated");
