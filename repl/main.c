@@ -367,9 +367,13 @@ static void run_rc(repl_session *s) {
   s->exit_code = 0;
 }
 
+// Files and commands as they stand on the command line; but files behind all commands come before
+// them, unless a prompt follows that could ask for them.
 static void run_jobs(repl_session *s, const options *o, bool *scripted) {
-  for (size_t k = 0; k < o->jobs.n && !s->quit; k++) {
-    job j = o->jobs.v[k];
+  size_t n = o->jobs.n, last = n;
+  while (!o->interactive && last && o->jobs.v[last - 1].kind == 'm') last--;
+  for (size_t k = 0; k < n && !s->quit; k++) {
+    job j = o->jobs.v[(last + k) % n];
     int code = 0;
     if (j.kind == 'm') code = load_module(s, j.value);
     else if (j.kind == 'c') code = repl_run_text(s, j.value, strlen(j.value));
