@@ -61,9 +61,11 @@ hs_status cmd_diff(repl_cmd *c) {
         hs_fail(HS_E_NO_HISTORY, "%s is as it was loaded: nothing to compare with", c->m->name),
         "a pass or an edit makes a version; diff 1@0 2@0 compares two modules");
   open_side(c, &a, a.mod != b.mod);
-  open_side(c, &b, a.mod != b.mod);
+  // a copy of a large module takes a while and does not poll
+  hs_status s = hs_poll();
+  if (hs_ok(s)) open_side(c, &b, a.mod != b.mod), s = hs_poll();
   repl_diff_view v;
-  hs_status s = repl_diff_open(c, c->doc, a.m, b.m, &v);
+  if (hs_ok(s)) s = repl_diff_open(c, c->doc, a.m, b.m, &v);
   if (hs_ok(s)) {
     repl_diff_say_head(&v, a.label, b.label);
     if (repl_flag(c, "--kernels")) repl_diff_kernels(c, &v.d);
