@@ -49,11 +49,7 @@ static hs_status cpu_probe(void) {
 }
 
 static bool has_opaque(const hlo_instr *i) {
-  for (u32 k = 0, n = hlo_shape_leaves(i->shape); k < n; k++) {
-    const hlo_shape *s = hlo_shape_leaf(i->shape, k);
-    if (s->dtype == HLO_OPAQUE || s->dtype == HLO_BUFFER) return true;
-  }
-  return false;
+  return i->shape->types & (UINT64_C(1) << HLO_OPAQUE | UINT64_C(1) << HLO_BUFFER);
 }
 
 // With dynamic dimensions it is not what is lowered (prepare.c).

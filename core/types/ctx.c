@@ -225,6 +225,17 @@ static bool is_laid_out(const hlo_shape *s) {
   return true;
 }
 
+// See hlo_shape.starts.
+static const u32 *starts_of(hlo_ctx *c, const hlo_shape *s) {
+  if (!hlo_shape_is_tuple(s) || (s->depth == 1 && s->leaves == s->nelems) || !s->nelems)
+    return NULL;
+  u32 *starts = HS_NEW_ARRAY(&c->arena, u32, s->nelems);
+  i64 at = 0;
+  for (u32 k = 0; k < s->nelems; at = hs_add_sat_i64(at, s->elems[k++]->leaves))
+    starts[k] = (u32)HS_MIN(at, (i64)UINT32_MAX);
+  return starts;
+}
+
 static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
   u64 h = hs_mix(hs_hash_bytes(key->dims, key->rank * sizeof(i64), (u64)key->dtype),
                  (u64)(uintptr_t)key->layout);
@@ -245,11 +256,16 @@ static const hlo_shape *intern_shape(hlo_ctx *c, const hlo_shape *key) {
   s->leaves = hlo_shape_is_tuple(s) ? 0 : 1;
   s->ends = hlo_shape_is_tuple(s) && s->nelems ? 0 : 1;
   s->depth = 0;
+  s->types = hlo_shape_is_tuple(s) ? 0 : UINT64_C(1) << s->dtype;
   for (u32 k = 0; k < s->nelems && hlo_shape_is_tuple(s); k++) {
     s->leaves = hs_add_sat_i64(s->leaves, s->elems[k]->leaves);
     s->ends = hs_add_sat_i64(s->ends, s->elems[k]->ends);
     s->depth = HS_MAX(s->depth, s->elems[k]->depth + 1);
+    s->types |= s->elems[k]->types;
   }
+  s->starts = starts_of(c, s);
+  s->varies = s->dynamic != NULL;
+  for (u32 k = 0; k < s->nelems; k++) s->varies |= s->elems[k]->varies;
   for (u32 k = 0; k < s->rank; k++) {
     i64 d = s->dims[k] == HLO_UNBOUNDED ? 1 : s->dims[k];
     s->elements = hs_mul_sat_i64(s->elements, d);

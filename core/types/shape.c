@@ -9,12 +9,7 @@ bool hlo_shape_same_dims(const hlo_shape *a, const hlo_shape *b) {
   return true;
 }
 
-bool hlo_shape_is_dynamic(const hlo_shape *s) {
-  if (s->dynamic) return true;
-  for (u32 k = 0; k < s->nelems; k++)
-    if (hlo_shape_is_dynamic(s->elems[k])) return true;
-  return false;
-}
+bool hlo_shape_is_dynamic(const hlo_shape *s) { return s->varies; }
 
 static bool descending(const hlo_layout *l) {
   for (u32 k = 0; k < l->rank; k++)
@@ -31,11 +26,6 @@ static bool layout_is_default(const hlo_layout *l) {
 
 bool hlo_shape_is_row_major(const hlo_shape *s) { return !s->layout || descending(s->layout); }
 
-// Every element of the tuple is a leaf: none is a tuple, an empty one neither.
-static bool is_flat(const hlo_shape *tuple) {
-  return tuple->depth == 1 && tuple->leaves == tuple->nelems;
-}
-
 bool hlo_shape_is_unbounded(const hlo_shape *s) {
   for (u32 d = 0; d < s->rank; d++)
     if (s->dims[d] == HLO_UNBOUNDED) return true;
@@ -50,23 +40,29 @@ bool hlo_shape_has_unbounded(const hlo_shape *s) {
 
 u32 hlo_shape_leaf_offset(const hlo_shape *tuple, i64 element) {
   i64 before = HS_MAX(HS_MIN(element, (i64)tuple->nelems), 0);
-  if (is_flat(tuple)) return (u32)before;
-  u32 at = 0;
-  for (i64 k = 0; k < before; k++) at += hlo_shape_leaves(tuple->elems[k]);
-  return at;
+  if (!tuple->starts) return (u32)before;
+  return before == tuple->nelems ? hlo_shape_leaves(tuple) : tuple->starts[before];
+}
+
+u32 hlo_shape_element_at(const hlo_shape *tuple, u32 *leaf) {
+  if (!tuple->starts) {
+    u32 k = *leaf;
+    return *leaf = 0, k;
+  }
+  // the last of those that begin at the leaf or before: empty ones begin where the next one does
+  u32 low = 0, high = tuple->nelems;
+  while (high - low > 1) {
+    u32 mid = low + (high - low) / 2;
+    if (tuple->starts[mid] <= *leaf) low = mid;
+    else high = mid;
+  }
+  return *leaf -= tuple->starts[low], low;
 }
 
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k) {
   while (hlo_shape_is_tuple(s)) {
-    if (is_flat(s)) return k < s->nelems ? s->elems[k] : NULL;
-    u32 j = 0;
-    for (; j < s->nelems; j++) {
-      u32 n = hlo_shape_leaves(s->elems[j]);
-      if (k < n) break;
-      k -= n;
-    }
-    if (j == s->nelems) return NULL;
-    s = s->elems[j];
+    if (k >= hlo_shape_leaves(s)) return NULL;
+    s = s->elems[hlo_shape_element_at(s, &k)];
   }
   return s;
 }

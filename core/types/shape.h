@@ -55,10 +55,14 @@ struct hlo_shape {
   // product of dims (bounds for dynamic ones, 1 for unbounded ones), at most INT64_MAX; 1 for
   // scalars, 0 for tuples
   i64 elements;
-  i64 bytes;      // see hlo_shape_bytes
-  i64 leaves;     // arrays, tokens, ... in it, itself when no tuple; saturates
-  i64 ends;       // leaves and empty tuples: what bounds a walk over all of it; saturates
-  u32 depth;      // of nested tuples: 0 for a leaf
+  i64 bytes;   // see hlo_shape_bytes
+  i64 leaves;  // arrays, tokens, ... in it, itself when no tuple; saturates
+  i64 ends;    // leaves and empty tuples: what bounds a walk over all of it; saturates
+  u32 depth;   // of nested tuples: 0 for a leaf
+  // of a tuple with elements that are no leaves: the leaves before each element; NULL
+  const u32 *starts;
+  u64 types;      // of its leaves: bit k for element type k
+  bool varies;    // some dimension in it is dynamic
   bool laid_out;  // every array in it that has dimensions has a layout
   u64 hash;
   u32 serial;  // 1,2,3... in order of interning: a dense id for side tables
@@ -131,6 +135,8 @@ static inline u32 hlo_shape_leaves(const hlo_shape *s) {
 const hlo_shape *hlo_shape_leaf(const hlo_shape *s, u32 k);
 // The number of the first leaf of a tuple's element; of one beyond its ends: where that would be.
 u32 hlo_shape_leaf_offset(const hlo_shape *tuple, i64 element);
+// The element of a tuple that holds leaf number *leaf, which it has; *leaf: its number in there.
+u32 hlo_shape_element_at(const hlo_shape *tuple, u32 *leaf);
 // Checks rank and bytes against the limits before anything is allocated from them: E_LIMIT for more
 // than HLO_MAX_RANK dimensions or 2^63 bytes, E_SHAPE for a negative size.
 hs_status hlo_shape_check_limits(hlo_dtype, u32 rank, const i64 *dims);

@@ -111,11 +111,39 @@ static void window_positions(void **state) {
   assert_true(conv_flops(n, wide, 1, 1, 0, 0, n, 1) == 2.0 * (double)n);
 }
 
+// Every third element is a leaf, a pair, or nothing: leaves by number are those of a walk, and all
+// of them take no longer than one walk each times a logarithm (by going through the elements, ten
+// thousand million steps).
+static void leaves_by_number(void **state) {
+  (void)state;
+  enum { N = 150000 };
+  static const u32 before[3] = {0, 1, 3};
+  const hlo_shape *leaf[3] = {shape_of(HLO_F32, 2), shape_of(HLO_F32, 3), shape_of(HLO_F32, 4)};
+  const hlo_shape *of[3] = {leaf[0], hlo_shape_tuple(ctx, 2, &leaf[1]),
+                            hlo_shape_tuple(ctx, 0, NULL)};
+  const hlo_shape **e = hs_calloc(N, sizeof *e);
+  for (u32 k = 0; k < N; k++) e[k] = of[k % 3];
+  const hlo_shape *t = hlo_shape_tuple(ctx, N, e);
+  assert_int_equal(hlo_shape_leaves(t), N);
+  assert_int_equal(hlo_shape_leaves(hlo_shape_tuple(ctx, 1, &t)), N);
+  for (u32 k = 0; k < N; k++) assert_ptr_equal(hlo_shape_leaf(t, k), leaf[k % 3]);
+  for (u32 k = 0; k < N; k++)
+    assert_int_equal(hlo_shape_leaf_offset(t, k), k / 3 * 3 + before[k % 3]);
+  assert_null(hlo_shape_leaf(t, N));
+  assert_int_equal(hlo_shape_leaf_offset(t, N + 5), N);
+  assert_int_equal(hlo_shape_leaf_offset(t, -1), 0);
+  assert_false(hlo_shape_is_dynamic(t));
+  bool open[1] = {true};
+  e[N - 2] = hlo_shape_dynamic(ctx, HLO_F32, 1, (i64[]){3}, open, NULL);
+  assert_true(hlo_shape_is_dynamic(hlo_shape_tuple(ctx, N, e)));
+  hs_free(e);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(saturating_sums),  cmocka_unit_test(shape_bytes),
       cmocka_unit_test(packed_bytes),     cmocka_unit_test(memory_of_four),
-      cmocka_unit_test(window_positions),
+      cmocka_unit_test(window_positions), cmocka_unit_test(leaves_by_number),
   };
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
