@@ -390,9 +390,9 @@ static void apply(la_solver *v, la_comp *c) {
   for (u32 t = 0; t < c->n; t++) {
     hlo_instr *i = c->order[t];
     // what must lie alike does, whatever was asked for
-    for (u32 r = 0; r < hlo_shape_leaves(i->shape); r++)
-      for (u32 k = 0; k < i->noperands; k++)
-        if (!la_hands_on(i, k) && la_alike(i, r, k))
+    for (u32 k = 0; k < i->noperands; k++)
+      for (u32 r = 0; !la_hands_on(i, k) && r < hlo_shape_leaves(i->shape); r++)
+        if (la_alike(i, r, k))
           c->wants[la_want_at(c, i, k)] = c->array[c->base[i->id - c->lo] + r].layout;
     for (u32 k = 0; k < i->noperands; k++) {
       u32 at = la_want_at(c, i, k);

@@ -82,9 +82,7 @@ u32 la_maker(const la_comp *c, hlo_instr *i, u32 inner) {
   for (;;) {
     u32 operand, leaf;
     if (i->opcode == HLO_TUPLE) {
-      u32 k = 0, n;
-      while (inner >= (n = hlo_shape_leaves(hlo_operand(i, k)->shape))) inner -= n, k++;
-      i = hlo_operand(i, k);
+      i = hlo_operand(i, hlo_shape_element_at(i->shape, &inner));
     } else if (i->opcode == HLO_GET_TUPLE_ELEMENT) {
       inner += hlo_shape_leaf_offset(hlo_operand(i, 0)->shape, hlo_attr_int(i, HLO_ATTR_INDEX, 0));
       i = hlo_operand(i, 0);
@@ -100,6 +98,7 @@ u32 la_maker(const la_comp *c, hlo_instr *i, u32 inner) {
 
 u32 la_want_at(const la_comp *c, const hlo_instr *i, u32 operand) {
   u32 u = c->wbase[i->id - c->lo];
+  if (i->opcode == HLO_TUPLE) return u + hlo_shape_leaf_offset(i->shape, operand);
   for (u32 k = 0; k < operand; k++) u += hlo_shape_leaves(hlo_operand(i, k)->shape);
   return u;
 }
@@ -123,6 +122,7 @@ void la_number(la_solver *s, la_comp *c) {
                     c->obase[i->id - c->lo] = c->noperands;
     c->narrays += hlo_shape_leaves(i->shape);
     c->noperands += i->noperands;
+    if (i->opcode == HLO_GET_TUPLE_ELEMENT) continue;  // hands on whole tuples: it wants nothing
     for (u32 k = 0; k < i->noperands; k++) c->nwants += hlo_shape_leaves(hlo_operand(i, k)->shape);
   }
   c->array = HS_NEW_ARRAY(a, la_array, c->narrays + 1);
@@ -439,9 +439,7 @@ static void to_uses(la_solver *s, hlo_instr *i, u32 inner, const hlo_layout *l, 
     hlo_instr *user = u->user;
     u32 on;
     if (user->opcode == HLO_TUPLE) {
-      u32 before = 0;
-      for (u32 k = 0; k < hlo_slot(u); k++) before += hlo_shape_leaves(hlo_operand(user, k)->shape);
-      to_uses(s, user, before + inner, l, priority);
+      to_uses(s, user, hlo_shape_leaf_offset(user->shape, hlo_slot(u)) + inner, l, priority);
     } else if (user->opcode == HLO_GET_TUPLE_ELEMENT) {
       u32 from = hlo_shape_leaf_offset(i->shape, hlo_attr_int(user, HLO_ATTR_INDEX, 0));
       if (inner >= from && inner < from + hlo_shape_leaves(user->shape))
