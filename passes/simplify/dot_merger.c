@@ -194,33 +194,36 @@ static i64 weight(const usage *w) {
                         hlo_shape_bytes(hlo_operand(w->dot, 1 - w->shared)->shape));
 }
 
-// The dots of a group, and by instruction id what they are computed from.
+// What is known of an instruction beside a group: a member needs it, it is one, or it needs one.
+enum { NEEDED = 1, MEMBER, NEEDS };
+// The dots of a group, and by instruction id what is known.
 typedef struct group {
   HS_VEC(const usage *) members;
   HS_VEC(hlo_instr *) path;  // of the candidate that is looked at
-  u8 *needed;
+  u8 *known;
   u32 *seen, looks;  // seen by which look
 } group;
 
-// Takes a dot that no member needs and that needs no member.
+// Takes a dot that no member needs and that needs no member. What a member needs does not need
+// another one, so the search goes no further there.
 static bool join(group *g, const usage *w) {
-  if (g->needed[w->dot->id]) return false;
+  if (g->known[w->dot->id]) return false;
   u32 look = ++g->looks;
   g->path.n = 0;
   hs_vec_push(&g->path, w->dot);
   g->seen[w->dot->id] = look;
   for (size_t at = 0; at < g->path.n; at++) {
     const hlo_instr *i = g->path.v[at];
-    if (at > PATH_LIMIT) return false;
-    for (size_t k = 0; k < g->members.n; k++)
-      if (g->members.v[k]->dot == i) return false;
+    if (at > PATH_LIMIT || g->known[i->id]) return g->known[w->dot->id] = NEEDS, false;
     u32 ncontrol = i->ctrl_preds ? i->ctrl_preds->n : 0;
     for (u32 k = 0; k < i->noperands + ncontrol; k++) {
       hlo_instr *o = k < i->noperands ? hlo_operand(i, k) : i->ctrl_preds->v[k - i->noperands];
-      if (g->seen[o->id] != look) g->seen[o->id] = look, hs_vec_push(&g->path, o);
+      if (g->seen[o->id] == look || g->known[o->id] == NEEDED) continue;
+      g->seen[o->id] = look, hs_vec_push(&g->path, o);
     }
   }
-  for (size_t k = 0; k < g->path.n; k++) g->needed[g->path.v[k]->id] = 1;
+  for (size_t k = 0; k < g->path.n; k++) g->known[g->path.v[k]->id] = NEEDED;
+  g->known[w->dot->id] = MEMBER;
   hs_vec_push(&g->members, w);
   return true;
 }
@@ -472,14 +475,14 @@ static int by_alignment(const void *pa, const void *pb) {
 // One group out of a class: the dots that are small enough by themselves, and at most one that is
 // not, each taken as it comes in the program; laid side by side by alignment.
 static bool merge_some(pass_ctx *p, size_t n, const usage *class, i64 limit, hs_arena *a) {
-  group g = {.needed = HS_NEW_ARRAY(a, u8, p->m->next_instr_id),
+  group g = {.known = HS_NEW_ARRAY(a, u8, p->m->next_instr_id),
              .seen = HS_NEW_ARRAY(a, u32, p->m->next_instr_id)};
-  for (size_t k = 0; k < n; k++)
+  for (size_t k = 0; k < n && !hs_interrupted(); k++)
     if (!class[k].dot->dead && weight(&class[k]) <= limit) join(&g, &class[k]);
   bool large = false;
-  for (size_t k = 0; k < n && !large; k++)
+  for (size_t k = 0; k < n && !large && !hs_interrupted(); k++)
     if (!class[k].dot->dead && weight(&class[k]) > limit) large = join(&g, &class[k]);
-  bool merged = g.members.n > 1 && pass_may_rewrite(p);
+  bool merged = g.members.n > 1 && !hs_interrupted() && pass_may_rewrite(p);
   if (merged) {
     qsort(g.members.v, g.members.n, sizeof *g.members.v, by_alignment);
     merge(p, (u32)g.members.n, g.members.v);
