@@ -42,7 +42,7 @@ typedef struct hlo_xla_cost {
 hlo_xla_cost hlo_cost_xla(const hlo_module *);
 
 // heavy.c: by computation id, whether a fusion of that body is several kernels on a CPU; in the
-// arena.
+// arena. The caller polls.
 bool *hlo_heavy_bodies(const hlo_module *, hs_arena *);
 
 // trip_count.c: how often a while loop runs, or -1. The pattern form looks at the code only, not at

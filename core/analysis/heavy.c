@@ -100,7 +100,7 @@ static body_reads reads_of(const hlo_computation *c, const body_reads *of, hs_ar
   indices *asked = HS_NEW_ARRAY(&a, indices, n + 1);
   insert(&asked[hlo_position_of(&at, c->root)], RESULT);
   r.evaluated = 0;
-  for (u32 k = n; k-- > 0 && r.evaluated <= most_evaluated(&r);) {
+  for (u32 k = n; k-- > 0 && r.evaluated <= most_evaluated(&r) && !hs_stops(k);) {
     const hlo_instr *i = order[k];
     r.evaluated += asked[k].n * evaluated_by(i, of);
     for (u32 o = 0; o < i->noperands; o++)
@@ -123,7 +123,7 @@ bool *hlo_heavy_bodies(const hlo_module *m, hs_arena *a) {
   hlo_computation **order = hlo_comp_callees_first(m, a, &n);
   bool *heavy = HS_NEW_ARRAY(a, bool, m->next_comp_id + 1);
   body_reads *of = HS_NEW_ARRAY(a, body_reads, m->next_comp_id + 1);
-  for (u32 k = 0; k < n; k++) {
+  for (u32 k = 0; k < n && !hs_interrupted(); k++) {
     u32 id = order[k]->id;
     if (hlo_is_fusion_comp(order[k])) of[id] = reads_of(order[k], of, a);
     heavy[id] = of[id].evaluated > most_evaluated(&of[id]);

@@ -458,5 +458,5 @@ hs_status hlo_proto_save(hs_buf *b, const hlo_module *m, hlo_proto_form form, bo
   }
   hs_buf_free(&wire);
   hs_arena_free(&scratch);
-  return s;
+  return hs_ok(s) ? hs_poll() : s;
 }

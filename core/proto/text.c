@@ -484,7 +484,7 @@ static void put_text(hs_buf *b, pb m, u32 message, u32 depth) {
   HS_VEC(pb_field) all = {0};
   for (pb_field f; pb_next(&m, &f);) hs_vec_push(&all, f);
   if (all.n > 1) qsort(all.v, all.n, sizeof *all.v, by_number);
-  for (size_t k = 0; k < all.n; k++) {
+  for (size_t k = 0; k < all.n && !hs_interrupted(); k++) {
     const pb_row *r = pb_row_by_number(message, all.v[k].num);
     if (r) put_known(b, r, &all.v[k], depth);
     else put_unknown(b, &all.v[k], depth);

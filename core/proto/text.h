@@ -15,7 +15,7 @@ u32 pb_text_root(const char *text, size_t n);
 hs_status pb_from_text(hs_buf *wire, const char *text, size_t n, const char *file, u32 message,
                        hs_buf *unknown);
 // Appends the text of a message whose bytes are valid: fields in the order of their numbers, two
-// spaces a level.
+// spaces a level. The caller polls.
 void pb_to_text(hs_buf *text, pb m, u32 message);
 
 #endif

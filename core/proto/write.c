@@ -323,7 +323,7 @@ static void put_comp(writer *w, const hlo_computation *c) {
   size_t mark = pb_begin(b);
   proto_put_str(b, 1, hs_str_of(c->name));
   hlo_instr **order = hlo_post_order(c, &w->scratch);
-  for (u32 k = 0; k < c->ninstrs; k++) put_instr(w, order[k]);
+  for (u32 k = 0; k < c->ninstrs && !hs_interrupted(); k++) put_instr(w, order[k]);
   const hlo_shape **params = HS_NEW_ARRAY(&w->scratch, const hlo_shape *, c->nparams + 1);
   for (u32 k = 0; k < c->nparams; k++) params[k] = shape_of(w, c->params[k]);
   put_program_shape(b, 4, c->nparams, params, shape_of(w, c->root), c);
@@ -458,9 +458,10 @@ static hs_status write_module(hs_buf *b, const hlo_module *m, bool tool, u32 *lo
   hs_arena_free(&w.scratch);
   hs_free(w.ids);
   hs_free(w.comp_ids);
-  if (!w.elided) return HS_GOOD;
-  b->n = start;
-  return hs_fail(HS_E_ELIDED, "an elided constant has no value to write");
+  hs_status s = hs_poll();
+  if (hs_ok(s) && w.elided) s = hs_fail(HS_E_ELIDED, "an elided constant has no value to write");
+  if (!hs_ok(s)) b->n = start;
+  return s;
 }
 
 hs_status proto_write_module(hs_buf *b, const hlo_module *m, u32 *lost) {

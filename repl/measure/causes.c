@@ -51,7 +51,8 @@ static hs_status run_without(const causes *x, const char *without, pass_log *log
   const pass_pipeline *known = pipeline_find(all, x->pipeline);
   hlo_module *m = hlo_module_clone(x->loaded, NULL);
   hlo_journal_disable(m);
-  hs_status s = pipeline_run(m, known ? known->text : x->pipeline, &o, log);
+  hs_status s = hs_poll();  // copying a large module takes a while
+  if (hs_ok(s)) s = pipeline_run(m, known ? known->text : x->pipeline, &o, log);
   if (hs_ok(s)) *out = m;
   else hlo_module_free(m);
   return s;
@@ -90,7 +91,10 @@ static hs_status add_passes(causes *x, const pass_log *log) {
     repl_progress_text(x->c->out, "the pipeline without %s", r->pass);
     hlo_module *m = NULL;
     hs_status s = run_without(x, r->pass, NULL, &m);
-    if (hs_interrupted()) return s;
+    if (hs_interrupted()) {
+      hlo_module_free(m);
+      return hs_ok(s) ? hs_stopped() : s;
+    }
     if (hs_ok(s) && hlo_fingerprint(m) == whole) {
       hs_vec_push(&x->same, r->pass);
       hlo_module_free(m);

@@ -321,6 +321,8 @@ static bool is_allowed(mlir_portable *W, const mlir_op *op) {
 }
 
 static bool put_op(mlir_portable *W, hs_buf *b, mlir_op *op, u32 *next) {
+  if (hs_interrupted() && hs_ok(W->err)) W->err = hs_stopped();
+  if (!hs_ok(W->err)) return false;
   mp_named *v = HS_NEW_ARRAY(&W->R->arena, mp_named, MOST_ATTRS + op->attrs.n);
   u32 own = 0;
   bool chlo = is_chlo(op);
