@@ -161,7 +161,7 @@ static hs_status search_pipeline(bisect_trial *t, pipeline_program *p) {
     char *wrong;
     HS_TRY(bisect_judge(t, &wrong));
     if (!wrong) {
-      t->before = t->now;
+      bisect_accept(t);
       continue;
     }
     s = report_culprit(t, step, k, wrong, rewrites, mark);
@@ -197,8 +197,10 @@ static hs_status search_history(bisect_trial *t, const repl_version *v) {
     char *wrong;
     tried++;
     HS_TRY(bisect_judge(t, &wrong));
-    t->before = wrong ? t->before : t->now;
-    if (!wrong) continue;
+    if (!wrong) {
+      bisect_accept(t);
+      continue;
+    }
     repl_progress_end(t->c->out);
     repl_json_str(c->doc, "pass", v->log.n ? v->log.v[0].pass : v->label);
     repl_json_int(c->doc, "version", v->number);
@@ -271,7 +273,7 @@ static hs_status first_verdict(bisect_trial *t) {
   t->before = INFINITY;
   char *wrong;
   HS_TRY(bisect_judge(t, &wrong));
-  t->before = t->now;  // 0 where nothing is measured
+  bisect_accept(t);
   if (!wrong) return HS_GOOD;
   hs_status s = hs_fail(HS_E_DIFFER, "the module as loaded is already bad: %s", wrong);
   hs_free(wrong);
@@ -302,6 +304,7 @@ static hs_status search(repl_cmd *c) {
   t.nargs = c->mod->ninputs;
   t.args = c->mod->inputs;
   if (xla) return bisect_xla(&t);
+  t.keeps = t.kind == BISECT_SLOWER;
   pipeline_program *p = NULL;
   if (!history) {
     hs_status parsed = pipeline_parse(text, c->s->passes, &c->s->pipelines, &p);
@@ -322,6 +325,7 @@ static hs_status search(repl_cmd *c) {
   if (hs_ok(s)) s = history ? search_history(&t, base) : search_pipeline(&t, p);
   repl_progress_end(c->out);
   hlo_literal_unref(t.want);
+  bisect_forget(&t);
   hlo_module_free(t.m);
   pipeline_free(p);
   return s;

@@ -39,6 +39,10 @@ typedef struct bisect_trial {
   // SLOWER: what the module is timed against, in turns, which sets `before`; NULL: `before` stands
   const backend *rival_be;
   backend_exe *rival;
+  // SLOWER: whether the program that was timed last is kept, to be the next one's rival
+  // (bisect_accept); it is here until then
+  bool keeps;
+  backend_exe *timed;
   double much;  // SLOWER: the factor from which it counts, when above BISECT_MUCH_SLOWER
   double now;   // the same, as last judged
 } bisect_trial;
@@ -57,6 +61,10 @@ bool bisect_is_pipeline(const repl_cmd *, const char *word);
 // be steady; conditions that only inspect the module are judged once. Fails on an interrupt, or
 // when a file cannot be written.
 hs_status bisect_judge(bisect_trial *t, char **wrong);
+// Takes the state that was judged good as what the next one is compared with.
+void bisect_accept(bisect_trial *);
+// Frees the programs of a trial that keeps them.
+void bisect_forget(bisect_trial *);
 // Judge a result, or the measure in t->now, that was obtained elsewhere. They return why it is bad
 // (the caller's to free), or NULL, and take no reference.
 char *bisect_wrong_result(const bisect_trial *t, const hlo_literal *got);

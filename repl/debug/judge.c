@@ -102,8 +102,24 @@ static hs_status run_copy(bisect_trial *t, hlo_literal **out) {
   hs_status st = HS_GOOD;
   if (t->rival) st = time_in_turns(t, exe);
   else if (!t->compile_only) st = bisect_time(t->be, exe, t->nargs, t->args, &t->now);
-  t->be->release(exe);
+  if (!t->keeps || !hs_ok(st)) return t->be->release(exe), st;
+  if (t->timed) t->be->release(t->timed);
+  t->timed = exe;
   return st;
+}
+
+void bisect_accept(bisect_trial *t) {
+  t->before = t->now;  // 0 where nothing is measured
+  if (!t->timed) return;
+  if (t->rival) t->rival_be->release(t->rival);
+  t->rival_be = t->be, t->rival = t->timed;
+  t->timed = NULL;
+}
+
+void bisect_forget(bisect_trial *t) {
+  if (t->timed) t->be->release(t->timed);
+  if (t->rival) t->rival_be->release(t->rival);
+  t->timed = t->rival = NULL;
 }
 
 bool bisect_has_nan(const hlo_literal *l) {
