@@ -226,6 +226,10 @@ static hs_status search_history(bisect_trial *t, const repl_version *v) {
 }
 
 // ---- the command --------------------------------------------------------------------------------
+#define CONDITIONS                                                \
+  "conditions are mismatch, nan, crash, verify, slower, bigger, " \
+  "or a script, such as ./good.sh"
+
 // [passes|history] [PIPELINE] [mismatch|nan|crash|verify|slower|bigger|'SCRIPT ARGS']: a word with
 // a space or a slash is a script.
 static hs_status read_words(repl_cmd *c, bisect_trial *t, const char **text, bool *history) {
@@ -292,8 +296,10 @@ static hs_status search(repl_cmd *c) {
   HS_TRY(repl_arg_tolerance(c, &t.tol));
   bool xla = c->args.npos && strcmp(repl_arg(c, 0), "xla-passes") == 0;
   if (xla && (name || strcmp(text, "tuned") != 0))
-    return repl_usage_error(
-        c, "bisect xla-passes takes a condition, and neither a pipeline nor a backend");
+    return hs_with_note(hs_fail(HS_E_USAGE,
+                                "bisect xla-passes takes a condition, not the %s \"%s\"",
+                                name ? "backend" : "pipeline", name ? name : text),
+                        CONDITIONS);
   if (!xla && !name && (t.kind == BISECT_SLOWER || t.kind == BISECT_CRASH)) name = c->s->be->name;
   if (name && !(t.be = backend_find(name)))
     return repl_usage_error(c, "there is no backend %s", name);
@@ -309,10 +315,7 @@ static hs_status search(repl_cmd *c) {
   if (!history) {
     hs_status parsed = pipeline_parse(text, c->s->passes, &c->s->pipelines, &p);
     if (!hs_ok(parsed))
-      return parsed.err->code != HS_E_NO_PASS
-                 ? parsed
-                 : hs_with_note(parsed, "conditions are mismatch, nan, crash, verify, slower, "
-                                        "bigger, or a script, such as ./good.sh");
+      return parsed.err->code != HS_E_NO_PASS ? parsed : hs_with_note(parsed, CONDITIONS);
   }
   const repl_version *base = repl_base(c->mod);
   if (history && !base->redo)

@@ -224,7 +224,6 @@ static void file(const char *path) {
       "resize 0.0=x2 --follow",
       "fit 1TB 0.0",
       "target h100; estimate",
-      "json on",
       "pass cse; diff 0",
   };
   if (!start(path)) return;
