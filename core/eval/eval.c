@@ -350,6 +350,11 @@ static bool ends_sizes(const hlo_instr *i) {
   return i->opcode != HLO_SET_DIMENSION_SIZE && i->opcode != HLO_CALL && i->opcode != HLO_FUSION;
 }
 
+// What goes into a branch or loop, and comes out of it, has sizes where the types say so.
+static bool branches(const hlo_instr *i) {
+  return i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL;
+}
+
 static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   enum { FEW = 8 };
   const hlo_instr *i = s->i;
@@ -368,12 +373,12 @@ static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   }
   hlo_eval_site *outer = e->site, site = {.caller = i, .iteration = -1, .outer = outer};
   e->site = &site;
-  bool branches = i->opcode == HLO_WHILE || i->opcode == HLO_CONDITIONAL;
-  for (u32 j = 0; j < n && branches; j++) ev_end_sizes(hlo_operand(i, j)->shape, &ops[j]);
+  for (u32 j = 0; j < n && branches(i); j++) ev_end_sizes(hlo_operand(i, j)->shape, &ops[j]);
   hs_status st = unify(e, i, ops);
   if (hs_ok(st)) st = s->fn(e, i, ops, &out);
   if (hs_ok(st)) st = coerce(e, i->shape, &out);
   if (hs_ok(st) && ends_sizes(i)) ev_end_sizes(i->shape, &out);
+  if (hs_ok(st) && branches(i)) ev_state_sizes(i->shape, &out);
   e->site = outer;
   for (u32 j = 0; j < n; j++) hlo_literal_unref(ops[j]);
   if (ops != few) hs_free(ops);
@@ -440,6 +445,13 @@ hs_status ev_call(ev *e, const hlo_computation *c, u32 n, hlo_literal **args, hl
   if (frame != small) hs_free(frame);
   drop_args(n, args);
   return st;
+}
+
+hs_status ev_enter(ev *e, const hlo_computation *c, hlo_literal **arg, hlo_literal **out) {
+  if (c->nparams == 1 && *arg) ev_state_sizes(c->params[0]->shape, arg);
+  HS_TRY(ev_call(e, c, 1, arg, out));
+  ev_end_sizes(c->root->shape, out);
+  return HS_GOOD;
 }
 
 // XLA:CPU flushes denormals in arithmetic; the mode of the calling thread is put back afterwards.
@@ -555,37 +567,6 @@ hs_status hlo_eval_check(const hlo_module *m, const hlo_eval_options *opt) {
   return st;
 }
 
-// Whether a value has the dynamic dimensions that the type s states, and no others.
-static bool has_stated_sizes(const hlo_shape *s, const hlo_literal *l) {
-  if (!hlo_shape_is_tuple(s)) return s->dynamic ? l->shape == s : !l->dynamic_sizes;
-  for (u32 k = 0; k < s->nelems; k++)
-    if (!has_stated_sizes(s->elems[k], l->children[k])) return false;
-  return true;
-}
-
-// Gives it these: on the way an operation may state a type without its operands' dynamic
-// dimensions.
-static void state_sizes(const hlo_shape *s, hlo_literal **l) {
-  if (has_stated_sizes(s, *l)) return;
-  if (hlo_shape_is_tuple(s)) {
-    hlo_literal **part = hs_calloc(s->nelems + 1, sizeof *part);
-    for (u32 k = 0; k < s->nelems; k++) {
-      part[k] = hlo_literal_ref((*l)->children[k]);
-      state_sizes(s->elems[k], &part[k]);
-    }
-    hlo_literal_unref(*l);
-    *l = hlo_literal_tuple(s, s->nelems, part);
-    hs_free(part);
-    return;
-  }
-  i32 used[HLO_MAX_RANK];
-  bool sized = s->dynamic && (*l)->dynamic_sizes;
-  if (sized) memcpy(used, (*l)->dynamic_sizes, s->rank * sizeof *used);
-  *l = ev_retag(l, s);
-  for (u32 d = 0; sized && (*l)->dynamic_sizes && d < s->rank; d++)
-    (*l)->dynamic_sizes[d] = s->dynamic[d] ? used[d] : (i32)HS_MIN(s->dims[d], INT32_MAX);
-}
-
 hs_status hlo_eval_module(const hlo_module *m, u32 n, hlo_literal *const *args,
                           const hlo_eval_options *opt, hlo_literal **out) {
   *out = NULL;
@@ -594,7 +575,7 @@ hs_status hlo_eval_module(const hlo_module *m, u32 n, hlo_literal *const *args,
   HS_TRY(hlo_verify(m, NULL));
   if (opt && opt->host) ev_host_rewind(opt->host);
   HS_TRY(ev_run_devices(m, n, args, opt, out));
-  state_sizes(m->entry->root->shape, out);
+  ev_state_sizes(m->entry->root->shape, out);
   return HS_GOOD;
 }
 
@@ -689,5 +670,5 @@ hs_status hlo_eval_conditional(ev *e, const hlo_instr *i, hlo_literal **ops, hlo
     if (v >= 0 && v < (i64)n) k = v;  // out of range: the last branch
   }
   if (k >= (i64)n || (u32)k + 1 >= i->noperands) return ev_unsupported(i, "without branches");
-  return ev_call(e, hlo_called(i, (u32)k), 1, &ops[k + 1], out);
+  return ev_enter(e, hlo_called(i, (u32)k), &ops[k + 1], out);
 }

@@ -45,9 +45,16 @@ static bool stays_constant(const hlo_instr *loop, const hlo_instr *made, i64 k) 
   return a && b && !a->elided && !b->elided && hlo_literal_equal(a, b);
 }
 
+// Types that state other dynamic dimensions give sizes to the state on its way, or end them.
+static bool is_of_one_type(const hlo_instr *loop, const hlo_computation *body) {
+  const hlo_shape *s = loop->shape->logical;
+  return hlo_operand(loop, 0)->shape->logical == s && body->root->shape->logical == s &&
+         body->nparams == 1 && body->params[0]->shape->logical == s;
+}
+
 static bool passes_through(const hlo_instr *loop, i64 k) {
   const hlo_computation *body = hlo_attr_comp(loop, HLO_ATTR_BODY);
-  if (!body || k < 0) return false;
+  if (!body || k < 0 || !is_of_one_type(loop, body)) return false;
   const hlo_instr *made = element_made(body, k);
   return made && (element_read(made, body) == k || stays_constant(loop, made, k));
 }
@@ -229,7 +236,7 @@ hs_status hlo_eval_while(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
   for (i64 round = 0; hs_ok(st); round++) {
     if (e->site) e->site->iteration = round;
     hlo_literal *arg = hlo_literal_ref(state), *go = NULL, *next = NULL;
-    st = ev_call(e, cond, 1, &arg, &go);
+    st = ev_enter(e, cond, &arg, &go);
     if (hs_ok(st)) st = truth(go, &more);
     hlo_literal_unref(go);
     if (!hs_ok(st)) break;
@@ -237,7 +244,7 @@ hs_status hlo_eval_while(ev *e, const hlo_instr *i, hlo_literal **ops, hlo_liter
       *out = state;
       return HS_GOOD;
     }
-    st = ev_call(e, body, 1, &state, &next);
+    st = ev_enter(e, body, &state, &next);
     state = next;
   }
   hlo_literal_unref(state);

@@ -414,3 +414,37 @@ hs_status ev_pack_results(const hlo_instr *i, u32 n, hlo_literal *const *r, hlo_
   hs_free(part);
   return st;
 }
+
+static bool has_stated_sizes(const hlo_shape *s, const hlo_literal *l) {
+  if (hlo_shape_is_tuple(s)) {
+    for (u32 k = 0; k < s->nelems; k++)
+      if (l->children[k] && !has_stated_sizes(s->elems[k], l->children[k])) return false;
+    return true;
+  }
+  if (!s->dynamic) return !l->dynamic_sizes;
+  bool stated = l->dynamic_sizes && l->shape->logical == s->logical;
+  for (u32 d = 0; stated && d < s->rank; d++)
+    stated = s->dynamic[d] || l->dynamic_sizes[d] >= s->dims[d];
+  return stated;
+}
+
+void ev_state_sizes(const hlo_shape *s, hlo_literal **l) {
+  if (has_stated_sizes(s, *l)) return;
+  if (hlo_shape_is_tuple(s)) {
+    hlo_literal **part = hs_calloc(s->nelems + 1u, sizeof *part);
+    for (u32 k = 0; k < s->nelems; k++) {
+      part[k] = hlo_literal_ref((*l)->children[k]);
+      if (part[k]) ev_state_sizes(s->elems[k], &part[k]);
+    }
+    hlo_literal_unref(*l);
+    *l = hlo_literal_tuple(s, s->nelems, part);
+    hs_free(part);
+    return;
+  }
+  i32 used[HLO_MAX_RANK];
+  bool sized = s->dynamic && (*l)->dynamic_sizes;
+  if (sized) memcpy(used, (*l)->dynamic_sizes, s->rank * sizeof *used);
+  *l = ev_retag(l, s);
+  for (u32 d = 0; sized && (*l)->dynamic_sizes && d < s->rank; d++)
+    (*l)->dynamic_sizes[d] = s->dynamic[d] ? used[d] : (i32)HS_MIN(s->dims[d], INT32_MAX);
+}

@@ -54,6 +54,10 @@ struct ev {
 // ---- eval.c -------------------------------------------------------------------------------------
 // Runs a computation; takes the references in args (entries become NULL), also when it fails.
 hs_status ev_call(ev *, const hlo_computation *, u32 n, hlo_literal **args, hlo_literal **out);
+// A branch, or the body or condition of a loop: the type of its parameter says which dimensions of
+// the argument have sizes (those it calls dynamic; others are in use as a whole), and a size that
+// the result's type hides ends. Takes *arg.
+hs_status ev_enter(ev *, const hlo_computation *, hlo_literal **arg, hlo_literal **out);
 ev_plan *ev_plan_of(ev *, const hlo_computation *);
 // Whether the arguments fit the parameters: number, shapes, values. E_INPUT.
 hs_status ev_check_args(const hlo_computation *, u32 n, hlo_literal *const *args);
@@ -90,6 +94,9 @@ hlo_literal *ev_retag(hlo_literal **op, const hlo_shape *);
 // A size that is set along a dimension which the type of an operation's result calls static lasts
 // until then: all of it is in use again. Of a tuple, in its elements, not in theirs.
 void ev_end_sizes(const hlo_shape *, hlo_literal **result);
+// Gives the value the dynamic dimensions that the type states, of the same dimensions, and no
+// others: a size along each, its own or the bound.
+void ev_state_sizes(const hlo_shape *, hlo_literal **);
 // dst[i·ds] = src[i·ss] for every index i below dims; strides in elements of `size` bytes, any
 // sign.
 void ev_copy(size_t size, u32 rank, const i64 *dims, void *dst, const i64 *ds, const void *src,

@@ -261,11 +261,18 @@ static bool in_scheduling_group(const hlo_instr *i) {
   return pass_frontend(i, "_scheduling_group_id") != NULL;
 }
 
-// Its branches don't see a size that an operand's type hides.
-static bool ends_a_size(pass_ctx *c, const hlo_instr *i) {
-  if (!pass_reads_hidden(i)) return false;
-  pass_note_declined(c, i, NULL, "a size is set under a static type");
-  return true;
+// Sizes begin and end where the types of a branch's parameter and result say so: one that states
+// other dynamic dimensions than the conditional is no plain copy of its body.
+static bool states_sizes(pass_ctx *c, const hlo_instr *i) {
+  bool same = !pass_reads_hidden(i);
+  for (u32 k = 0, n = hlo_ncalled(i); k < n && same; k++) {
+    const hlo_computation *b = hlo_called(i, k);
+    same = k + 1 < i->noperands && b->nparams == 1 &&
+           hlo_operand(i, k + 1)->shape->logical == b->params[0]->shape->logical &&
+           b->root->shape->logical == i->shape->logical && !pass_hides_size(b->root);
+  }
+  if (!same) pass_note_declined(c, i, NULL, "its branches state other sizes than it has");
+  return !same;
 }
 
 // Replaces the conditional by a branch, or by both and selects; true when it did.
@@ -282,7 +289,6 @@ static bool remove_conditional(pass_ctx *c, hlo_instr *i, hlo_computation *const
     pass_note_declined(c, i, NULL, "it is in a scheduling group");
     return false;
   }
-  if (ends_a_size(c, i)) return false;
   i64 taken = n == 1 ? 0 : constant_branch(i, n);
   bool same = n > 1 && taken < 0;
   for (u32 k = 1; same && k < n; k++)
@@ -327,6 +333,7 @@ static void simplify(pass_ctx *c, hlo_instr *i, u32 *counts) {
       pass_note_declined(c, i, NULL, "a branch uses a channel");
       return;
     }
+  if (states_sizes(c, i)) return;
   merge_results(c, i, b, n);
   trim_results(c, i, counts);
   drop_result(c, i, counts);
@@ -389,7 +396,7 @@ static void embedded_to_select(pass_ctx *c, hlo_instr *i, u32 *counts) {
     pass_note_declined(c, i, NULL, "a branch has a side effect");
     return;
   }
-  if (ends_a_size(c, i)) return;
+  if (states_sizes(c, i)) return;
   if (to_select(c, i, b)) pass_note_done(c, i, NULL, "both branches computed, then selected");
 }
 
@@ -468,13 +475,14 @@ static void move_origin(hlo_instr *tuple, hlo_instr *element) {
   hlo_set_attr_ptr(tuple, HLO_ATTR_ORIGIN, now);
 }
 
-static void wrap_parameter(hlo_computation *b, const hlo_shape *tuple, hs_arena *a) {
+static void wrap_parameter(hlo_computation *b, hs_arena *a) {
   hlo_instr *p = b->params[0];
   hlo_use **uses = HS_NEW_ARRAY(a, hlo_use *, p->nuses + 1);
   u32 n = 0;
   hlo_for_each_use(u, p) uses[n++] = u;
   const bool root = hlo_is_root(p);
-  hlo_set_shape(p, tuple);
+  const hlo_shape *was = p->shape;
+  hlo_set_shape(p, hlo_shape_tuple(b->module->ctx, 1, &was));
   hlo_instr *g = hlo_add_gte(p, 0);
   move_sharding(p, g);
   move_origin(p, g);
@@ -501,8 +509,7 @@ static void canonicalize(pass_ctx *c, hlo_instr *i, u32 *counts) {
       hlo_move_before(t, i);
       hlo_set_operand(i, k + 1, t);
     }
-    if (!hlo_shape_is_tuple(b[k]->params[0]->shape))
-      wrap_parameter(b[k], hlo_operand(i, k + 1)->shape, c->scratch);
+    if (!hlo_shape_is_tuple(b[k]->params[0]->shape)) wrap_parameter(b[k], c->scratch);
     if (!hlo_shape_is_tuple(b[k]->root->shape))
       hlo_set_root(b[k], hlo_add_tuple(b[k], 1, &b[k]->root));
   }

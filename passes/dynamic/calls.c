@@ -89,7 +89,7 @@ static hlo_instr *with_sizes(dyn *d, hlo_instr *x, const dyn_dims *dims) {
   u32 n = elements_of(x->shape);
   hlo_instr **e = HS_NEW_ARRAY(d->c->scratch, hlo_instr *, n + dims->n + 1);
   for (u32 k = 0; k < n; k++) e[k] = hlo_shape_is_tuple(x->shape) ? pass_element(x, k) : x;
-  for (size_t k = 0; k < dims->n; k++) e[n + k] = dyn_used(d, x, dims->v[k].leaf, dims->v[k].dim);
+  for (size_t k = 0; k < dims->n; k++) e[n + k] = dyn_stated(d, x, dims->v[k].leaf, dims->v[k].dim);
   return hlo_add_tuple(x->parent, n + (u32)dims->n, e);
 }
 
@@ -107,7 +107,7 @@ static const hlo_shape *shape_with_sizes(dyn *d, const hlo_shape *s, const dyn_d
 }
 
 // Gives x, which was of its present type, that of with_sizes. Its users get what it was: elements
-// of the same numbers, or a tuple of them.
+// of the same numbers, or a tuple of them, with sizes where that type states them.
 static void grow(dyn *d, hlo_instr *x, const dyn_dims *dims) {
   const hlo_shape *was = x->shape;
   u32 n = elements_of(was), nusers = 0;
@@ -125,6 +125,7 @@ static void grow(dyn *d, hlo_instr *x, const dyn_dims *dims) {
   for (u32 k = 0; k < nusers; k++) hlo_set_operand(users[k]->user, hlo_slot(users[k]), view);
   if (root) hlo_set_root(x->parent, view);
   for (size_t k = 0; k < dims->n; k++) {
+    if (!dyn_states(was, dims->v[k].leaf, dims->v[k].dim)) continue;
     hlo_instr *size = hlo_add_gte(x, n + (i64)k);
     dyn_set_size(d, x, dims->v[k].leaf, dims->v[k].dim, size);
     if (view) dyn_set_size(d, view, dims->v[k].leaf, dims->v[k].dim, size);

@@ -50,6 +50,9 @@ bool dyn_has(const dyn *, const hlo_instr *);
 bool dyn_has_operand(const dyn *, const hlo_instr *);
 // The size, or the bound as a constant.
 hlo_instr *dyn_used(const dyn *, hlo_instr *, u32 leaf, u32 dim);
+// The same; the bound for an array's dimension along which its type hides the size.
+hlo_instr *dyn_stated(const dyn *, hlo_instr *, u32 leaf, u32 dim);
+void dyn_hide(dyn *, const hlo_instr *, u32 dim);
 // Whether a type calls a dimension dynamic.
 bool dyn_states(const hlo_shape *, u32 leaf, u32 dim);
 // Gives `now`, which computes what `i` did, a size where the type of i calls the dimension dynamic:

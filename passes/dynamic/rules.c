@@ -160,6 +160,8 @@ static bool set_size(dyn *d, hlo_instr *i) {
   hlo_instr *x = hlo_operand(i, 0), *n = dyn_clamped(hlo_operand(i, 1), bound(i, size_dim(i)));
   for (u32 k = 0; k < i->shape->rank; k++) dyn_set_size(d, i, 0, k, dyn_size(d, x, 0, k));
   dyn_set_size(d, i, 0, size_dim(i), n);
+  for (u32 k = 0; k < i->shape->rank; k++)
+    if (dyn_size(d, i, 0, k) && !hlo_dim_is_dynamic(i->shape, k)) dyn_hide(d, i, k);
   hs_vec_push(&d->views, i);
   return true;
 }

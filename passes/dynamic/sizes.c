@@ -4,6 +4,7 @@
 // Sizes of all leaves, one behind the other: leaf k's begin at first[k].
 struct dyn_value {
   bool kept;
+  u64 hidden;  // dimensions of an array along which a size is set that its type does not state
   u32 nleaves;
   u32 *first;
   hlo_instr **size;
@@ -69,6 +70,14 @@ hlo_instr *dyn_used(const dyn *d, hlo_instr *i, u32 leaf, u32 dim) {
   hlo_instr *s = dyn_size(d, i, leaf, dim);
   return s ? s : dyn_const(i->parent, hlo_shape_leaf(i->shape, leaf)->dims[dim]);
 }
+
+hlo_instr *dyn_stated(const dyn *d, hlo_instr *i, u32 leaf, u32 dim) {
+  const dyn_value *v = value_of(d, i);
+  bool hidden = v && v->hidden >> dim & 1;
+  return hidden ? dyn_const(i->parent, i->shape->dims[dim]) : dyn_used(d, i, leaf, dim);
+}
+
+void dyn_hide(dyn *d, const hlo_instr *i, u32 dim) { value_new(d, i)->hidden |= (u64)1 << dim; }
 
 bool dyn_states(const hlo_shape *s, u32 leaf, u32 dim) {
   return hlo_dim_is_dynamic(hlo_shape_leaf(s, leaf), dim);

@@ -230,11 +230,25 @@ static bool hides_batches(const hlo_instr *i) {
     if (b->dynamic[dims.v[k]] && !hlo_dim_is_dynamic(s, k)) return true;
   return false;
 }
+// Nor, of a branch or loop, the types of what it hands on.
+static bool hides_on_the_way(const hlo_instr *i) {
+  bool loop = i->opcode == HLO_WHILE;
+  if (!loop && i->opcode != HLO_CONDITIONAL) return false;
+  for (u32 k = 0, n = hlo_ncalled(i); k < n; k++) {
+    const hlo_computation *f = hlo_called(i, k), *body = hlo_attr_comp(i, HLO_ATTR_BODY);
+    const hlo_shape *p = f->params[0]->shape;
+    if (hides_sizes(p, hlo_operand(i, loop ? 0 : k + 1)->shape)) return true;
+    if (loop && hides_sizes(p, body->root->shape)) return true;
+    if ((!loop || f == body) && hides_sizes(i->shape, f->root->shape)) return true;
+  }
+  return false;
+}
 static bool drops_sizes(const hlo_module *m) {
   hlo_for_each_comp(c, m)
     hlo_for_each_instr(i, c) {
       const hlo_shape *s = NULL;
       if ((i->opcode == HLO_RESHAPE && hides_any(i)) || hides_batches(i)) return true;
+      if (hides_on_the_way(i)) return true;
       if (i->opcode == HLO_SET_DIMENSION_SIZE || !hlo_ops[i->opcode].inferable) continue;
       hs_status st = hlo_infer_instr(i, &s);
       bool hidden = hs_ok(st) && s && hides_sizes(i->shape, s);
