@@ -467,14 +467,27 @@ void hlo_remove(hlo_instr *i) {
   hlo_rec_remove_(m, i);
 }
 
+typedef HS_VEC(hlo_instr *) instr_stack;
+
+// Pushes x and, above it, the updates of the asynchronous call that it may be: where nobody reads
+// them, they go with what ended the call.
+static void push_chain(instr_stack *stack, hlo_instr *x) {
+  size_t at = stack->n;
+  hs_vec_push(stack, x);
+  if (x->opcode != HLO_ASYNC_START && x->opcode != HLO_ASYNC_UPDATE) return;
+  for (; at < stack->n; at++)
+    hlo_for_each_use(u, stack->v[at])
+      if (u->user->opcode == HLO_ASYNC_UPDATE && hlo_slot(u) == 0) hs_vec_push(stack, u->user);
+}
+
 void hlo_remove_dead(hlo_instr *first) {
-  HS_VEC(hlo_instr *) stack = {0};
+  instr_stack stack = {0};
   hs_vec_push(&stack, first);
   while (stack.n) {
     hlo_instr *i = hs_vec_pop(&stack);
     if (i->dead || i->nuses || i->parent->root == i || !hlo_is_removable(i)) continue;
     hlo_remove(i);
-    for (u32 k = 0; k < i->noperands; k++) hs_vec_push(&stack, i->operands[k].def);
+    for (u32 k = 0; k < i->noperands; k++) push_chain(&stack, i->operands[k].def);
   }
   hs_vec_free(&stack);
 }
