@@ -374,15 +374,19 @@ static void norm_free(norm *b) {
   hs_free(b->unused);
 }
 
-// Features must all be in use, and a gradient's arrays have the same sizes.
+static i64 in_use(const hlo_literal *l, i64 d) {
+  return l->dynamic_sizes ? l->dynamic_sizes[d] : l->shape->dims[d];
+}
+
+// A gradient's arrays have the same sizes; what there is of each feature has all, or as many as the
+// activation.
 static bool sizes_agree(u32 n, hlo_literal *const *ops, i64 f) {
   const hlo_literal *x = ops[0];
-  if (ev_is_cut(x) && x->dynamic_sizes[f] < x->shape->dims[f]) return false;
   for (u32 k = 1; k < n; k++) {
     bool large = k == 4 && ops[k]->shape->rank == x->shape->rank;
-    if (ev_is_cut(ops[k]) != (large && ev_is_cut(x))) return false;
-    for (u32 d = 0; ev_is_cut(ops[k]) && d < x->shape->rank; d++)
-      if (ops[k]->dynamic_sizes[d] != x->dynamic_sizes[d]) return false;
+    for (u32 d = 0; large && d < x->shape->rank; d++)
+      if (in_use(ops[k], d) != in_use(x, d)) return false;
+    if (!large && ev_is_cut(ops[k]) && in_use(ops[k], 0) != in_use(x, f)) return false;
   }
   return true;
 }
@@ -434,9 +438,10 @@ static hs_status norm_init(const hlo_instr *i, u32 n, hlo_literal *const *ops, i
 static bool is_used(const norm *b, i64 k) { return !b->unused || !b->unused[k]; }
 static i64 feature_of(const norm *b, i64 k) { return k / b->inner % b->features; }
 
-// x: the activation, of which the first result has the sizes.
-static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, const hlo_literal *x, u32 n,
-                          double *const *v, hlo_literal **out) {
+// x: the activation, of which the first result has the sizes, and the others that of its features,
+// along dimension f.
+static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, const hlo_literal *x, i64 f,
+                          u32 n, double *const *v, hlo_literal **out) {
   hlo_literal *r[3] = {0};
   hs_status st = HS_GOOD;
   HS_TRY(hs_poll());  // the loops may have stopped
@@ -451,6 +456,7 @@ static hs_status norm_out(ev *e, const hlo_instr *i, const norm *b, const hlo_li
     }
     st = ev_new(e, s, &r[k]);
     if (hs_ok(st)) ev_convert(HLO_F64, v[k], s->dtype, r[k]->data, s->elements);
+    if (hs_ok(st) && k && r[k]->dynamic_sizes) r[k]->dynamic_sizes[0] = (i32)in_use(x, f);
     if (hs_ok(st) && !k && r[k]->dynamic_sizes && s->rank == x->shape->rank) ev_keep_sizes(r[k], x);
   }
   if (!hs_ok(st)) {
@@ -488,7 +494,7 @@ hs_status ev_norm_training(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   }
   for (i64 f = 0; f < b.features && inverse; f++) var[f] = 1 / sqrt(var[f] + b.eps);
   double *v[3] = {b.in[0], mean, var};
-  hs_status st = norm_out(e, i, &b, ops[0], 3, v, out);
+  hs_status st = norm_out(e, i, &b, ops[0], feature, 3, v, out);
   hs_free(mean);
   hs_free(var);
   norm_free(&b);
@@ -503,7 +509,7 @@ hs_status ev_norm_inference(ev *e, const hlo_instr *i, u32 n, hlo_literal *const
     i64 f = feature_of(&b, k);
     b.in[0][k] = (b.in[0][k] - b.in[3][f]) / sqrt(b.in[4][f] + b.eps) * b.in[1][f] + b.in[2][f];
   }
-  hs_status st = norm_out(e, i, &b, ops[0], 1, b.in, out);
+  hs_status st = norm_out(e, i, &b, ops[0], feature, 1, b.in, out);
   norm_free(&b);
   return st;
 }
@@ -533,7 +539,7 @@ hs_status ev_norm_gradient(ev *e, const hlo_instr *i, u32 n, hlo_literal *const 
   }
   for (i64 f = 0; f < b.features; f++) scale[f] /= sqrt(var[f] + b.eps);
   double *v[3] = {b.in[0], scale, offset};
-  hs_status st = norm_out(e, i, &b, ops[0], 3, v, out);
+  hs_status st = norm_out(e, i, &b, ops[0], feature, 3, v, out);
   hs_free(scale);
   hs_free(offset);
   norm_free(&b);

@@ -343,6 +343,14 @@ static const struct one {
      "ENTRY e { a = f32[2] constant({1e-39,2}) b = f32[2] constant({1,1e-39}) ROOT r = f32[2] "
      "multiply(a,b) }",
      "f32[2]", "{0,0}", 0},
+    {"a batch norm of the features in use",
+     ADD "ENTRY e { x = f32[2,3] constant({{1,2,99},{3,6,99}}) s = f32[3] constant({1,1,1}) n = "
+         "s32[] constant(2) d = f32[2,<=3] set-dimension-size(x,n), dimensions={1} c = f32[<=3] "
+         "set-dimension-size(s,n), dimensions={0} t = (f32[2,<=3], f32[<=3], f32[<=3]) "
+         "batch-norm-training(d,c,s), epsilon=1, feature_index=1 m = f32[<=3] "
+         "get-tuple-element(t), index=1 z = f32[] constant(0) ROOT r = f32[] reduce(m,z), "
+         "dimensions={0}, to_apply=add }",
+     "f32[]", "6", 0},
     {"batch-norm-inference",
      "ENTRY e { x = f32[2,1] constant({{1},{3}}) s = f32[1] constant({2}) o = f32[1] "
      "constant({1}) m = f32[1] constant({2}) v = f32[1] constant({3}) ROOT r = f32[2,1] "
