@@ -363,7 +363,7 @@ static hs_status run_step(ev *e, const ev_step *s, hlo_literal **frame) {
   if (s->steal) {
     bool done;
     HS_TRY(steal_element(s, frame, &frame[s->slot], &done));
-    if (done) return HS_GOOD;
+    if (done) return ev_end_sizes(i->shape, &frame[s->slot]), HS_GOOD;
   }
   if (n > FEW) ops = hs_alloc(n * sizeof *ops);
   for (u32 j = 0; j < n; j++) {

@@ -4,6 +4,17 @@
 // xla/service/while_util.cc.
 #include "passes/control/loops.h"
 
+// An element may be read under a type that states other dynamic dimensions, which ends a size.
+static bool reads_as_stated(const hlo_instr *tuple) {
+  hlo_for_each_use(u, tuple) {
+    const hlo_instr *g = u->user;
+    if (g->opcode != HLO_GET_TUPLE_ELEMENT) continue;
+    if (g->shape->logical != tuple->shape->elems[hlo_attr_int(g, HLO_ATTR_INDEX, 0)]->logical)
+      return false;
+  }
+  return true;
+}
+
 bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
   *out = (pass_loop){.w = w,
                      .body = hlo_attr_comp(w, HLO_ATTR_BODY),
@@ -18,6 +29,11 @@ bool pass_loop_of(pass_ctx *c, hlo_instr *w, pass_loop *out) {
   if (hlo_operand(w, 0)->shape->logical != state || out->body->params[0]->shape->logical != state ||
       out->cond->params[0]->shape->logical != state || out->body->root->shape->logical != state)
     return false;
+  if (!reads_as_stated(w) || !reads_as_stated(out->body->params[0]) ||
+      !reads_as_stated(out->cond->params[0])) {
+    pass_note_declined(c, w, NULL, "its state is read with other sizes");
+    return false;
+  }
   out->held = hlo_is_controlled(w);
   out->n = w->shape->nelems;
   hlo_instr *in = hlo_operand(w, 0);

@@ -39,7 +39,9 @@ static void drop_unused(pass_ctx *c, hlo_instr *s) {
   bool *used = HS_NEW_ARRAY(c->scratch, bool, n);
   hlo_for_each_use(u, s) {
     if (u->user->opcode != HLO_GET_TUPLE_ELEMENT) return;
-    used[hlo_attr_int(u->user, HLO_ATTR_INDEX, 0)] = true;
+    i64 k = hlo_attr_int(u->user, HLO_ATTR_INDEX, 0);
+    if (u->user->shape->logical != s->shape->elems[k]->logical) return;  // it ends a size
+    used[k] = true;
   }
   hlo_computation *cmp = hlo_attr_comp(s, HLO_ATTR_TO_APPLY);
   if (!cmp || cmp->nparams != 2 * n) return;
