@@ -35,13 +35,25 @@ static bool custom_shape_array(const hlo_instr *i) {
 static bool custom_shape_first(const hlo_instr *i) {
   return i->noperands && hlo_shape_compatible(i->shape, hlo_operand(i, 0)->shape);
 }
+static bool same_array(const hlo_shape *a, const hlo_shape *b) {
+  return hlo_shape_is_array(a) && hlo_shape_is_array(b) && a->dtype == b->dtype &&
+         a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+}
+// The same, but that dimensions which one calls dynamic the other may not.
+static bool same_bounds(const hlo_shape *a, const hlo_shape *b) {
+  if (hlo_shape_compatible(a, b) || same_array(a, b)) return true;
+  if (!hlo_shape_is_tuple(a) || !hlo_shape_is_tuple(b) || a->nelems != b->nelems) return false;
+  for (u32 k = 0; k < a->nelems; k++)
+    if (!same_bounds(a->elems[k], b->elems[k])) return false;
+  return true;
+}
 // One result per operand, of its shape (one of either stands without a tuple); without operands the
 // empty tuple.
 static bool custom_shape_same(const hlo_instr *i) {
-  if (i->noperands == 1 && hlo_shape_compatible(i->shape, hlo_operand(i, 0)->shape)) return true;
+  if (i->noperands == 1 && same_bounds(i->shape, hlo_operand(i, 0)->shape)) return true;
   if (!hlo_shape_is_tuple(i->shape) || i->shape->nelems != i->noperands) return false;
   for (u32 k = 0; k < i->noperands; k++)
-    if (!hlo_shape_compatible(i->shape->elems[k], hlo_operand(i, k)->shape)) return false;
+    if (!same_bounds(i->shape->elems[k], hlo_operand(i, k)->shape)) return false;
   return true;
 }
 // As `same`, but sizes of arrays may differ: one side is a tile of the other.
@@ -84,10 +96,6 @@ static bool custom_shape_held(const hlo_instr *i) {
   return i->noperands == 1 && hlo_shape_compatible(held(i->shape), held(hlo_operand(i, 0)->shape));
 }
 // Sizes follow the array: one scalar of integers for each of its dimensions.
-static bool same_array(const hlo_shape *a, const hlo_shape *b) {
-  return hlo_shape_is_array(a) && hlo_shape_is_array(b) && a->dtype == b->dtype &&
-         a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
-}
 static bool is_size(const hlo_shape *s) {
   return hlo_shape_is_scalar(s) && hlo_dtype_is_integer(s->dtype);
 }

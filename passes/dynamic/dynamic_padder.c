@@ -47,19 +47,24 @@ bool dyn_computation(dyn *d, hlo_computation *c) {
 }
 
 // ---- when there is something to do --------------------------------------------------------------
-// Whether a value of dynamic type is one that the pass leaves: a parameter or result of the entry,
-// on its way to PadToStatic or from SliceToDynamic.
+static bool is_unknown_call(const hlo_instr *i) {
+  return i->opcode == HLO_CUSTOM_CALL && !dyn_knows_call(i);
+}
+
+// Whether a value of dynamic type is one that the pass leaves: a parameter or result of the entry
+// or of a call that only its library knows, on its way to PadToStatic or from SliceToDynamic.
 static bool settled(const hlo_module *m, const hlo_instr *i) {
-  if (i->parent != m->entry) return false;
-  bool from = i->opcode == HLO_PARAMETER, to = dyn_is_target(i, "SliceToDynamic");
+  bool entry = i->parent == m->entry, from = entry && i->opcode == HLO_PARAMETER,
+       to = dyn_is_target(i, "SliceToDynamic");
+  if (is_unknown_call(i)) from = true;
   if (i->opcode == HLO_GET_TUPLE_ELEMENT) from = settled(m, hlo_operand(i, 0));
-  if (i->opcode == HLO_TUPLE) to = true;
+  if (i->opcode == HLO_TUPLE) to = entry;
   if (!from && !to) return false;
   hlo_for_each_use(u, i) {
     const hlo_instr *user = u->user;
     bool pads =
         from && (dyn_is_target(user, "PadToStatic") || user->opcode == HLO_GET_TUPLE_ELEMENT);
-    if (!pads && user->opcode != HLO_TUPLE) return false;
+    if (!pads && !(entry && user->opcode == HLO_TUPLE) && !is_unknown_call(user)) return false;
   }
   return true;
 }

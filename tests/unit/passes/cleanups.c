@@ -202,6 +202,24 @@ static void fused_on_purpose(void **state) {
   hlo_module_free(m);
 }
 
+// ---- sizes --------------------------------------------------------------------------------------
+// A call that only its library knows keeps its dynamic types, between two calls that make them so;
+// dynamic_padder leaves what it made.
+static void size_into_an_unknown_call(void **state) {
+  (void)state;
+  hlo_module *m = parse(
+      "HloModule m\n"
+      "ENTRY e {\n  x = s32[4] parameter(0)\n  n = s32[] parameter(1)\n"
+      "  cut = s32[<=4] set-dimension-size(x, n), dimensions={0}\n"
+      "  y = s32[<=4] custom-call(cut), custom_call_target=\"nobody knows\"\n"
+      "  z = s32[<=4] negate(y)\n  ROOT k = s32[] get-dimension-size(z), dimensions={0}\n}\n");
+  assert_true(run_verified(m, "dynamic_padder"));
+  assert_int_equal(m->nops[HLO_CUSTOM_CALL], 3);
+  assert_int_equal(m->nops[HLO_SET_DIMENSION_SIZE], 0);
+  assert_false(run_verified(m, "dynamic_padder"));
+  hlo_module_free(m);
+}
+
 // ---- loops --------------------------------------------------------------------------------------
 // The counter starts as a sum, and condition and step are inside of a fusion and a call; its user
 // after the loop knows its end.
@@ -486,16 +504,25 @@ static void buffers_overwritten(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(shared_call_graphs),    cmocka_unit_test(program_parameters),
-      cmocka_unit_test(async_operands),        cmocka_unit_test(outputs_over_arguments),
-      cmocka_unit_test(inlined_names),         cmocka_unit_test(channels_of_copies),
-      cmocka_unit_test(wrapped_calls),         cmocka_unit_test(reducers_of_collectives),
-      cmocka_unit_test(fused_on_purpose),      cmocka_unit_test(told_apart),
-      cmocka_unit_test(counted_through_calls), cmocka_unit_test(not_counted),
-      cmocka_unit_test(counted_by_trying),     cmocka_unit_test(places_on_the_host),
-      cmocka_unit_test(loops_that_wait),       cmocka_unit_test(origins_of_what_moves),
-      cmocka_unit_test(waiting_inside),        cmocka_unit_test(shardings_of_states),
-      cmocka_unit_test(buffers_overwritten)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(shared_call_graphs),
+                                     cmocka_unit_test(program_parameters),
+                                     cmocka_unit_test(async_operands),
+                                     cmocka_unit_test(outputs_over_arguments),
+                                     cmocka_unit_test(inlined_names),
+                                     cmocka_unit_test(channels_of_copies),
+                                     cmocka_unit_test(wrapped_calls),
+                                     cmocka_unit_test(reducers_of_collectives),
+                                     cmocka_unit_test(fused_on_purpose),
+                                     cmocka_unit_test(told_apart),
+                                     cmocka_unit_test(size_into_an_unknown_call),
+                                     cmocka_unit_test(counted_through_calls),
+                                     cmocka_unit_test(not_counted),
+                                     cmocka_unit_test(counted_by_trying),
+                                     cmocka_unit_test(places_on_the_host),
+                                     cmocka_unit_test(loops_that_wait),
+                                     cmocka_unit_test(origins_of_what_moves),
+                                     cmocka_unit_test(waiting_inside),
+                                     cmocka_unit_test(shardings_of_states),
+                                     cmocka_unit_test(buffers_overwritten)};
   return cmocka_run_group_tests(tests, open_context, close_context);
 }
