@@ -319,8 +319,7 @@ static bool static_size(const hlo_instr *i) {
   if (i->opcode != HLO_GET_DIMENSION_SIZE) return false;
   hlo_ints d = hlo_attr_ints(i, HLO_ATTR_DIMENSIONS);
   const hlo_shape *s = d.n == 1 ? hlo_operand(i, 0)->shape : NULL;
-  // parsed shapes may lack the bound
-  if (s && hlo_operand(i, 0)->opcode == HLO_SET_DIMENSION_SIZE) return false;
+  if (s && pass_hides_size(hlo_operand(i, 0))) return false;
   return s && s->dims[d.v[0]] >= 0 && !hlo_dim_is_dynamic(s, d.v[0]) && !hlo_is_controlled(i);
 }
 

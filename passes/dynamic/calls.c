@@ -14,7 +14,7 @@ static bool is_about_sizes(const hlo_instr *i) {
 
 static bool is_inlined(const hlo_instr *i) {
   if (i->opcode != HLO_CALL && i->opcode != HLO_FUSION) return false;
-  bool dynamic = hlo_shape_is_dynamic(i->shape);
+  bool dynamic = pass_is_cut(i);
   for (u32 k = 0; k < i->noperands; k++) dynamic |= pass_is_cut(hlo_operand(i, k));
   if (dynamic || i->opcode == HLO_CALL) return dynamic;
   hlo_for_each_instr(x, hlo_fusion_comp(i))

@@ -139,9 +139,13 @@ static const hlo_shape *retyped(normalizer *z, const hlo_shape *s, hlo_dtype fro
   return hlo_shape_tuple(z->c->m->ctx, s->nelems, e);
 }
 
+static bool sets_hidden(const hlo_instr *i) {
+  return i->opcode == HLO_SET_DIMENSION_SIZE && pass_hides_size(i);
+}
+
 // i as an array of another type. A size that is set under a static type is set behind the convert.
 static hlo_instr *converted_array(hlo_instr *i, hlo_dtype to) {
-  if (!pass_hides_size(i)) return hlo_build_convert(i, to);
+  if (!sets_hidden(i)) return hlo_build_convert(i, to);
   hlo_instr *x = hlo_operand(i, 0),
             *ops[] = {x->shape->dtype == to ? x : converted_array(x, to), hlo_operand(i, 1)};
   return hlo_clone_instr(i->parent, i, pass_shape_as(i, to), 2, ops);
@@ -259,11 +263,16 @@ static bool too_large(const hlo_instr *i) {
   return large;
 }
 
-// Does the result's type show a size that no operand's does, nor a set-dimension-size before it? A
-// parameter hides it, and a convert of that would end it.
+// Does a parameter or call hide a size of an operand, which a convert would end, or does the
+// result's type show one that no operand's does, nor a set-dimension-size before it?
 static bool shows_hidden_size(const hlo_instr *i) {
   const hlo_shape *s = i->shape;
-  if (pass_reads_hidden(i)) return false;
+  bool set = false, hidden = false;
+  for (u32 k = 0; k < i->noperands; k++) {
+    set |= sets_hidden(hlo_operand(i, k));
+    hidden |= !sets_hidden(hlo_operand(i, k)) && pass_hides_size(hlo_operand(i, k));
+  }
+  if (set || hidden) return hidden;
   for (u32 d = 0; hlo_shape_is_array(s) && d < s->rank; d++) {
     bool shown = !hlo_dim_is_dynamic(s, d);
     for (u32 k = 0; k < i->noperands; k++) {

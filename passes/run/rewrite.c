@@ -189,7 +189,28 @@ hlo_instr *pass_element(hlo_instr *tuple, i64 k) {
   return hlo_add_gte(tuple, k);
 }
 
+// Does one type call a dimension dynamic that the other does not?
+static bool states_more(const hlo_shape *s, const hlo_shape *than) {
+  bool more = false;
+  for (u32 d = 0; s->dynamic && d < s->rank && s->rank == than->rank; d++)
+    more |= s->dynamic[d] && !hlo_dim_is_dynamic(than, d);
+  return more;
+}
+// Calls hand sizes on as they come, whatever the types there say.
+static const hlo_instr *called_root(const hlo_instr *x) {
+  const hlo_computation *f =
+      x->opcode == HLO_CALL || x->opcode == HLO_FUSION ? hlo_fusion_comp(x) : NULL;
+  return f && hlo_shape_is_array(x->shape) ? f->root : NULL;
+}
+
 bool pass_hides_size(const hlo_instr *x) {
+  enum { DEEP = 64 };
+  u32 depth = 0;
+  for (const hlo_instr *r; (r = called_root(x)); x = r)
+    if (states_more(r->shape, x->shape) || depth++ == DEEP) return true;
+  const hlo_module *m = x->parent->module;
+  if (x->opcode == HLO_PARAMETER && x->parent != m->entry && hlo_shape_is_array(x->shape))
+    return m->nops[HLO_SET_DIMENSION_SIZE] != 0;
   const bool *stated = x->shape->dynamic;
   for (const hlo_instr *y = x; y->opcode == HLO_SET_DIMENSION_SIZE; y = hlo_operand(y, 0)) {
     i64 dim = hlo_attr_ints(y, HLO_ATTR_DIMENSIONS).v[0];

@@ -106,8 +106,8 @@ hlo_instr *pass_element(hlo_instr *tuple, i64 k);
 // The value, its arrays converted to the element types of `stated`: an instruction may state its
 // result in another precision than its operands have.
 hlo_instr *pass_as_stated(hlo_instr *, const hlo_shape *stated);
-// Is it a size set along a dimension that its type calls static? That lasts until the next
-// operation.
+// Is, or may there be, a size set along a dimension that its type calls static? That lasts until
+// the next operation, which a call's parameter and a call itself are not.
 bool pass_hides_size(const hlo_instr *);
 bool pass_reads_hidden(const hlo_instr *);  // of any operand
 // Whether only a part of the value may be in use: by its type, or by a size that it hides.
