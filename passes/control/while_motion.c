@@ -27,6 +27,7 @@ static bool is_target(const hlo_instr *i, const char *const *names, size_t n) {
 
 static bool worth_hoisting_alone(const motion *o, const hlo_instr *i) {
   static const char *const sharding[] = {"Sharding"};
+  if (pass_hides_size(i)) return false;  // an element of the state would end it
   switch (i->opcode) {
   case HLO_BITCAST:
   case HLO_BROADCAST:
