@@ -200,21 +200,25 @@ static bool states_more(const hlo_shape *s, const hlo_shape *than) {
 static const hlo_instr *called_root(const hlo_instr *x) {
   const hlo_computation *f =
       x->opcode == HLO_CALL || x->opcode == HLO_FUSION ? hlo_fusion_comp(x) : NULL;
-  return f && hlo_shape_is_array(x->shape) ? f->root : NULL;
+  return f ? f->root : NULL;
 }
 
 bool pass_hides_size(const hlo_instr *x) {
   enum { DEEP = 64 };
-  u32 depth = 0;
-  for (const hlo_instr *r; (r = called_root(x)); x = r)
-    if (states_more(r->shape, x->shape) || depth++ == DEEP) return true;
   const hlo_module *m = x->parent->module;
-  if (x->opcode == HLO_PARAMETER && x->parent != m->entry && hlo_shape_is_array(x->shape))
-    return m->nops[HLO_SET_DIMENSION_SIZE] != 0;
-  const bool *stated = x->shape->dynamic;
-  for (const hlo_instr *y = x; y->opcode == HLO_SET_DIMENSION_SIZE; y = hlo_operand(y, 0)) {
-    i64 dim = hlo_attr_ints(y, HLO_ATTR_DIMENSIONS).v[0];
-    if (!stated || !stated[dim]) return true;
+  const hlo_shape *stated = x->shape;
+  for (u32 depth = 0; hlo_shape_is_array(stated); depth++) {
+    const hlo_instr *r = called_root(x);
+    if (x->opcode == HLO_SET_DIMENSION_SIZE) {
+      if (!hlo_dim_is_dynamic(stated, (u32)hlo_attr_ints(x, HLO_ATTR_DIMENSIONS).v[0])) return true;
+      r = hlo_operand(x, 0);
+    } else if (x->opcode == HLO_PARAMETER && x->parent != m->entry) {
+      return m->nops[HLO_SET_DIMENSION_SIZE] != 0;
+    } else if (!r) {
+      return false;
+    }
+    if (states_more(r->shape, stated) || depth == DEEP) return true;
+    x = r;
   }
   return false;
 }
