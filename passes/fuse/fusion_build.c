@@ -138,9 +138,12 @@ void pass_fusion_take_in(hs_arena *a, hlo_instr *fusion, hlo_instr *producer) {
   u32 gone = 0;
   for (u32 k = 0; k < fusion->noperands; k++) hs_vec_push(&v, hlo_operand(fusion, k));
   while (v.v[gone] != producer) gone++;
-  hlo_instr *copy = producer->opcode == HLO_FUSION ? merge_body(body, &v, producer, a)
-                                                   : copy_into(body, &v, producer, NULL, NULL, a);
-  hlo_replace_uses(body->params[gone], copy);
+  const hlo_instr *p = body->params[gone];
+  if (p->nuses || hlo_is_root(p)) {  // else the fusion does not read it
+    hlo_instr *copy = producer->opcode == HLO_FUSION ? merge_body(body, &v, producer, a)
+                                                     : copy_into(body, &v, producer, NULL, NULL, a);
+    hlo_replace_uses(body->params[gone], copy);
+  }
   hlo_remove_parameter(body, gone);
   for (size_t k = gone; k + 1 < v.n; k++) v.v[k] = v.v[k + 1];
   hlo_set_operands(fusion, (u32)v.n - 1, v.v);
