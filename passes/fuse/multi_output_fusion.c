@@ -48,7 +48,7 @@ static bool is_kernel(const hlo_instr *i) {
   if (hlo_has_side_effect(i)) return false;
   i64 kind = hlo_attr_int(i, HLO_ATTR_KIND, 0);
   if ((kind != HLO_FUSION_KIND_LOOP && kind != HLO_FUSION_KIND_INPUT) ||
-      hlo_attr_get(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING))
+      hlo_attr_get(i, HLO_ATTR_OUTPUT_TO_OPERAND_ALIASING) || !hlo_shape_leaves(i->shape))
     return false;
   hlo_for_each_instr(b, hlo_fusion_comp(i)) {
     if (b->opcode == HLO_PARAMETER) {

@@ -150,9 +150,10 @@ static bool is_between(const hlo_instr *i) {
   }
 }
 
+// Of a fusion of no results, the empty tuple.
 static const hlo_instr *result_of(const hlo_instr *i, u32 k) {
   const hlo_instr *r = i->opcode == HLO_FUSION ? hlo_fusion_comp(i)->root : i;
-  if (i->opcode != HLO_FUSION || r->opcode != HLO_TUPLE) return k ? NULL : r;
+  if (i->opcode != HLO_FUSION || r->opcode != HLO_TUPLE || !r->noperands) return k ? NULL : r;
   return k < r->noperands ? hlo_operand(r, k) : NULL;
 }
 
