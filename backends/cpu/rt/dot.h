@@ -84,6 +84,9 @@ bool cpu_dot_stored_as(hlo_dtype, dot_compute);
 void cpu_dot_batch(const dot *, i64 k, i64 *a, i64 *b, i64 *c);
 // n elements of type t, `stride` elements apart, to a dense run of the compute type, and back.
 void cpu_dot_widen(void *to, dot_compute, const void *from, hlo_dtype t, i64 stride, i64 n);
+// So many rows of them: `step` bytes apart, and `row` elements.
+void cpu_dot_widen_rows(void *to, size_t step, dot_compute, const void *from, hlo_dtype t, i64 row,
+                        i64 stride, i64 n, i64 rows);
 void cpu_dot_narrow(void *to, hlo_dtype t, i64 stride, const void *from, dot_compute, i64 n);
 // Copies between an array of type t with the given dims and strides and a dense row-major array of
 // the compute type: from the array to the dense one, or back when `store` is set. Runs on all

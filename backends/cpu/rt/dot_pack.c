@@ -116,6 +116,17 @@ void cpu_dot_widen(void *to, dot_compute ct, const void *from, hlo_dtype t, i64 
   }
 }
 
+void cpu_dot_widen_rows(void *to, size_t step, dot_compute ct, const void *from, hlo_dtype t,
+                        i64 row, i64 stride, i64 n, i64 rows) {
+  if (ct == DOT_F32 && stride == 1 && t != HLO_F32) {
+    cpu_to_f32_rows(to, (i64)(step / sizeof(float)), from, row, t, n, rows);
+    return;
+  }
+  for (i64 r = 0; r < rows; r++)
+    cpu_dot_widen((char *)to + (size_t)r * step, ct,
+                  (const char *)from + (size_t)(r * row) * hlo_dtype_storage(t), t, stride, n);
+}
+
 void cpu_dot_narrow(void *to, hlo_dtype t, i64 stride, const void *from, dot_compute ct, i64 n) {
   char *p = to;
   size_t e = hlo_dtype_storage(t), step = (size_t)stride * e;

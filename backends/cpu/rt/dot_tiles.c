@@ -108,18 +108,15 @@ static void pack_floats(char *to, i64 step, const lanes *p, i64 count, i64 n) {
     return;
   }
   if (p->lane == 1 || p->k != 1) {
-    for (i64 k = 0; k < n; k++)
-      cpu_dot_widen(to + (size_t)(k * step) * unit, p->ct, p->at + (size_t)(k * p->k) * e, p->t,
-                    p->lane, count);
+    cpu_dot_widen_rows(to, (size_t)step * unit, p->ct, p->at, p->t, p->k, p->lane, count, n);
     return;
   }
   enum { SOME = 8 };
   char some[SOME * K_BYTES];
   for (i64 l = 0; l < count; l += SOME) {
     i64 m = HS_MIN(count - l, (i64)SOME);
-    for (i64 i = 0; i < m; i++)
-      cpu_dot_widen(some + i * K_BYTES, p->ct, p->at + (size_t)((l + i) * p->lane) * e, p->t, p->k,
-                    n);
+    cpu_dot_widen_rows(some, K_BYTES, p->ct, p->at + (size_t)(l * p->lane) * e, p->t, p->lane, p->k,
+                       n, m);
     cpu_turn(to + (size_t)l * unit, step, some, K_BYTES, m, n, unit);
   }
 }
@@ -290,10 +287,8 @@ static void narrow_block(const work *w, dot_micro_fn *fn, i64 n, const char *a, 
 
 // A panel of A, row by row: turning what is converted along k would not pay for the few columns.
 static void widen_rows(char *to, const lanes *p, i64 count, i64 n) {
-  size_t e = hlo_dtype_storage(p->t), unit = cpu_dot_compute_size(p->ct);
-  for (i64 l = 0; l < count; l++)
-    cpu_dot_widen(to + (size_t)(l * n) * unit, p->ct, p->at + (size_t)(l * p->lane) * e, p->t, 1,
-                  n);
+  cpu_dot_widen_rows(to, (size_t)n * cpu_dot_compute_size(p->ct), p->ct, p->at, p->t, p->lane, 1, n,
+                     count);
 }
 
 static void tile_chunk(void *ctx, i64 chunk, u32 thread) {

@@ -1,7 +1,8 @@
 // narrow.c — runs of floating-point numbers of 16 bits and less to f32, and back.
 //
-// bf16 is the upper half of an f32; both ways are a few integer operations that the compiler turns
-// into vector code. f16 has instructions of its own. What is of 8 bits or less goes by the numbers
+// bf16 is the upper half of an f32; both ways are a few integer operations. f16 has instructions of
+// its own. Panels of products are widened in short rows: AVX-512 masks what is left of a vector, and
+// what kind of row it is is asked once for all of them. What is of 8 bits or less goes by the numbers
 // of its format without a branch, with the bits that core/types/float.c gives: normal numbers by
 // moving the fields, those below as a count of steps. (The code generator's are the same,
 // backends/emit/codegen_types.c.) The rest, f8e8m0fnu, is core/types/float.c's.
@@ -25,13 +26,19 @@ cpu_vector_set cpu_vectors(void) {
   return CPU_BASE;
 }
 
-#define CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#define AVX512 __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq")))
+#define INLINE static inline __attribute__((always_inline))
 
-CLONES static void bf16_to_f32(u32 *restrict to, const u16 *restrict from, i64 n) {
+// ---- 16 bits ------------------------------------------------------------------------------------
+__attribute__((target_clones("default", "avx2"))) static void bf16_to_f32(u32 *restrict to,
+                                                                          const u16 *restrict from,
+                                                                          i64 n) {
   for (i64 k = 0; k < n; k++) to[k] = (u32)from[k] << 16;
 }
 
-CLONES static void f32_to_bf16(u16 *restrict to, const u32 *restrict from, i64 n) {
+__attribute__((target_clones("default", "avx2"))) static void f32_to_bf16(u16 *restrict to,
+                                                                          const u32 *restrict from,
+                                                                          i64 n) {
   for (i64 k = 0; k < n; k++) {
     u32 b = from[k], rounded = b + 0x7fff + (b >> 16 & 1);
     to[k] = (u16)(((b & 0x7fffffff) > 0x7f800000 ? b | 0x400000 : rounded) >> 16);
@@ -41,23 +48,65 @@ CLONES static void f32_to_bf16(u16 *restrict to, const u32 *restrict from, i64 n
 #if defined(__x86_64__)
 #define F16C __attribute__((target("avx,f16c")))
 
-F16C static i64 f16_to_f32(float *to, const u16 *from, i64 n) {
-  i64 k = 0;
-  for (; k + 8 <= n; k += 8)
-    _mm256_storeu_ps(to + k, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(from + k))));
-  return k;
+F16C static void f16_to_f32(float *to, const u16 *from, i64 n) {
+  for (; n >= 8; n -= 8, to += 8, from += 8)
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128((const void *)from)));
+  u16 rest[8] = {0};
+  float wide[8];
+  memcpy(rest, from, (size_t)n * sizeof *from);
+  _mm256_storeu_ps(wide, _mm256_cvtph_ps(_mm_loadu_si128((const void *)rest)));
+  memcpy(to, wide, (size_t)n * sizeof *to);
 }
 
-F16C static i64 f32_to_f16(u16 *to, const float *from, i64 n) {
-  i64 k = 0;
-  for (; k + 8 <= n; k += 8)
-    _mm_storeu_si128((void *)(to + k),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from + k), _MM_FROUND_TO_NEAREST_INT));
-  return k;
+F16C static void f32_to_f16(u16 *to, const float *from, i64 n) {
+  for (; n >= 8; n -= 8, to += 8, from += 8)
+    _mm_storeu_si128((void *)to,
+                     _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+  float rest[8] = {0};
+  u16 narrow[8];
+  memcpy(rest, from, (size_t)n * sizeof *from);
+  _mm_storeu_si128((void *)narrow,
+                   _mm256_cvtps_ph(_mm256_loadu_ps(rest), _MM_FROUND_TO_NEAREST_INT));
+  memcpy(to, narrow, (size_t)n * sizeof *to);
 }
 
-// Every machine with AVX2 has them.
-static bool has_f16c(void) { return cpu_vectors() != CPU_BASE; }
+// The lanes that n elements fill, of 16.
+INLINE u16 lanes_of(i64 n) { return n >= 16 ? 0xffff : (u16)((1u << n) - 1); }
+
+AVX512 INLINE void widen_row(float *to, const u16 *from, i64 n, bool f16) {
+  for (i64 k = 0; k < n; k += 16) {
+    __mmask16 some = lanes_of(n - k);
+    __m256i v = _mm256_maskz_loadu_epi16(some, from + k);
+    __m512i up = _mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16);
+    _mm512_mask_storeu_ps(to + k, some, f16 ? _mm512_cvtph_ps(v) : _mm512_castsi512_ps(up));
+  }
+}
+AVX512 static void widen_avx512(float *to, i64 step, const u16 *from, i64 stride, i64 n, i64 rows,
+                                bool f16) {
+  if (f16)
+    for (i64 r = 0; r < rows; r++) widen_row(to + r * step, from + r * stride, n, true);
+  else
+    for (i64 r = 0; r < rows; r++) widen_row(to + r * step, from + r * stride, n, false);
+}
+
+AVX512 static __m256i rounded_bf16(__m512i b) {
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff), inf = _mm512_set1_epi32(0x7f800000);
+  __m512i odd = _mm512_and_si512(_mm512_srli_epi32(b, 16), _mm512_set1_epi32(1));
+  __m512i r = _mm512_add_epi32(_mm512_add_epi32(b, _mm512_set1_epi32(0x7fff)), odd);
+  __mmask16 nan = _mm512_cmpgt_epi32_mask(_mm512_and_si512(b, magnitude), inf);
+  r = _mm512_mask_or_epi32(r, nan, b, _mm512_set1_epi32(0x400000));
+  return _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+}
+AVX512 static void narrow_avx512(u16 *to, const float *from, i64 n, bool f16) {
+  for (i64 k = 0; k < n; k += 16) {
+    __mmask16 some = lanes_of(n - k);
+    __m512 v = _mm512_maskz_loadu_ps(some, from + k);
+    __m256i r = f16 ? _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT)
+                    : rounded_bf16(_mm512_castps_si512(v));
+    _mm256_mask_storeu_epi16(to + k, some, r);
+  }
+}
+
 #endif
 
 // ---- 8 bits and less ----------------------------------------------------------------------------
@@ -136,14 +185,13 @@ static inline float float_of(u32 b) {
 }
 
 // Loops over bytes and words at once want more of AVX-512 than its base.
-#define INLINE static inline __attribute__((always_inline))
 #define EACH_SET(name, body, TO, FROM)                                                     \
   __attribute__((target_clones("default", "avx2"))) static void name##_base(               \
       TO *to, const FROM *from, const small_format *x, i64 n) {                            \
     body(to, from, x, n);                                                                  \
   }                                                                                        \
-  __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq"))) static void name##_avx512( \
-      TO *to, const FROM *from, const small_format *x, i64 n) {                            \
+  AVX512 static void name##_avx512(TO *to, const FROM *from, const small_format *x,        \
+                                   i64 n) {                                                \
     body(to, from, x, n);                                                                  \
   }                                                                                        \
   static void name(TO *to, const FROM *from, const small_format *x, i64 n) {               \
@@ -189,36 +237,44 @@ EACH_SET(f32_to_small, narrow_small, u8, u32)
 
 // ---- any of them --------------------------------------------------------------------------------
 void cpu_to_f32(float *to, const void *from, hlo_dtype t, i64 n) {
-  i64 done = 0;
-  const small_format *small = small_format_of(t);
-  if (small) {
-    small_to_f32((u32 *)(void *)to, from, small, n);
-    return;
-  }
-  if (t == HLO_BF16) {
-    bf16_to_f32((u32 *)(void *)to, from, n);
-    return;
-  }
+  cpu_to_f32_rows(to, 0, from, 0, t, n, 1);
+}
+
+static void widen(float *to, const void *from, hlo_dtype t, i64 n) {
+  const small_format *small = t == HLO_BF16 || t == HLO_F16 ? NULL : small_format_of(t);
+  if (small) small_to_f32((u32 *)(void *)to, from, small, n);
+  else if (t == HLO_BF16) bf16_to_f32((u32 *)(void *)to, from, n);
 #if defined(__x86_64__)
-  if (t == HLO_F16 && has_f16c()) done = f16_to_f32(to, from, n);
+  // every machine with AVX2 has F16C
+  else if (t == HLO_F16 && cpu_vectors() != CPU_BASE) f16_to_f32(to, from, n);
 #endif
-  hlo_floats_to_f32(t, (const char *)from + (size_t)done * hlo_dtype_storage(t), to + done,
-                    n - done);
+  else hlo_floats_to_f32(t, from, to, n);
+}
+
+void cpu_to_f32_rows(float *to, i64 step, const void *from, i64 stride, hlo_dtype t, i64 n,
+                     i64 rows) {
+#if defined(__x86_64__)
+  if ((t == HLO_BF16 || t == HLO_F16) && cpu_vectors() == CPU_AVX512) {
+    widen_avx512(to, step, from, stride, n, rows, t == HLO_F16);
+    return;
+  }
+#endif
+  for (i64 r = 0; r < rows; r++)
+    widen(to + r * step, (const char *)from + (size_t)(r * stride) * hlo_dtype_storage(t), t, n);
 }
 
 void cpu_from_f32(void *to, hlo_dtype t, const float *from, i64 n) {
-  i64 done = 0;
-  const small_format *small = small_format_of(t);
-  if (small) {
-    f32_to_small(to, (const u32 *)(const void *)from, small, n);
-    return;
-  }
-  if (t == HLO_BF16) {
-    f32_to_bf16(to, (const u32 *)(const void *)from, n);
-    return;
-  }
 #if defined(__x86_64__)
-  if (t == HLO_F16 && has_f16c()) done = f32_to_f16(to, from, n);
+  if ((t == HLO_BF16 || t == HLO_F16) && cpu_vectors() == CPU_AVX512) {
+    narrow_avx512(to, from, n, t == HLO_F16);
+    return;
+  }
 #endif
-  hlo_floats_from_f32(t, from + done, (char *)to + (size_t)done * hlo_dtype_storage(t), n - done);
+  const small_format *small = t == HLO_BF16 || t == HLO_F16 ? NULL : small_format_of(t);
+  if (small) f32_to_small(to, (const u32 *)(const void *)from, small, n);
+  else if (t == HLO_BF16) f32_to_bf16(to, (const u32 *)(const void *)from, n);
+#if defined(__x86_64__)
+  else if (t == HLO_F16 && cpu_vectors() != CPU_BASE) f32_to_f16(to, from, n);
+#endif
+  else hlo_floats_from_f32(t, from, to, n);
 }

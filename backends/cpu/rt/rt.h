@@ -134,6 +134,8 @@ cpu_vector_set cpu_vectors(void);
 // n elements of a floating-point type of 32 bits or less to f32, exactly, and back, rounded to
 // nearest even.
 void cpu_to_f32(float *to, const void *from, hlo_dtype, i64 n);
+// Rows of n, `step` and `stride` elements apart.
+void cpu_to_f32_rows(float *to, i64 step, const void *from, i64 stride, hlo_dtype, i64 n, i64 rows);
 void cpu_from_f32(void *to, hlo_dtype, const float *from, i64 n);
 
 #if HAVE_DNNL

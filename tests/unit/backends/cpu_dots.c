@@ -201,7 +201,7 @@ static int keep(void **st) {
 static bool is_narrow(hlo_dtype t) { return hlo_dtype_is_float(t) && hlo_dtype_storage(t) <= 2; }
 
 // Conversions of runs have the bits of core/types/float.c: every code of 8 bits, and numbers around
-// every code of each type.
+// every code of each type; in runs of every length, too, and without a number more than that.
 static void widening_has_the_bits(void **state) {
   (void)state;
   u8 codes[256];
@@ -213,6 +213,14 @@ static void widening_has_the_bits(void **state) {
     hlo_floats_to_f32(t, codes, want, n);
     cpu_to_f32(got, codes, t, n);
     assert_memory_equal(want, got, n * sizeof *want);
+    for (u32 run = 0; run < 40; run++) {
+      memset(got, 0xee, sizeof got);
+      cpu_to_f32_rows(got, 41, codes, 43, t, run, 2);
+      for (size_t k = 0; k < 2 * 41; k++) {
+        if (k % 41 < run) assert_memory_equal(&want[k / 41 * 43 + k % 41], &got[k], 4);
+        else assert_memory_equal("\xee\xee\xee\xee", &got[k], 4);
+      }
+    }
   }
 }
 
@@ -231,6 +239,12 @@ static void narrowing_has_the_bits(void **state) {
       hlo_floats_from_f32(t, from, want, RUN);
       cpu_from_f32(got, t, from, RUN);
       assert_memory_equal(want, got, RUN * hlo_dtype_storage(t));
+      u32 some = high % 40;
+      memset(got, 0xee, sizeof got);
+      cpu_from_f32(got, t, from, some);
+      size_t bytes = some * hlo_dtype_storage(t);
+      assert_memory_equal(want, got, bytes);
+      assert_int_equal(((const u8 *)got)[bytes], 0xee);
     }
 }
 
