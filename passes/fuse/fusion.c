@@ -490,6 +490,13 @@ static double bytes_to_read(const hlo_instr *d) {
   return d->opcode == HLO_IOTA || d->opcode == HLO_CONSTANT ? 0 : (double)hlo_shape_bytes(d->shape);
 }
 
+// An operand that is another one too, as of x * x, is read once.
+static bool read_already(const hlo_instr *p, u32 operand) {
+  for (u32 k = 0; k < operand; k++)
+    if (hlo_operand(p, k) == hlo_operand(p, operand)) return true;
+  return false;
+}
+
 // Nanoseconds saved by computing p inside its n kernels instead of in one of its own.
 static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member *m) {
   // At an index that is only known at run time each element chooses among the operands; at others
@@ -498,7 +505,8 @@ static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member 
   double bytes = (double)hlo_shape_bytes(p->shape), evals = 0, in_bytes = 0, inside = 0;
   double choosing = 0;
   double elements = HS_MAX((double)p->shape->elements, 1);
-  for (u32 o = 0; o < p->noperands; o++) in_bytes += bytes_to_read(hlo_operand(p, o));
+  for (u32 o = 0; o < p->noperands; o++)
+    if (!read_already(p, o)) in_bytes += bytes_to_read(hlo_operand(p, o));
   double reads =
       HS_MIN(in_bytes, p->opcode == HLO_SLICE || p->opcode == HLO_DYNAMIC_SLICE ? bytes : in_bytes);
   for (u32 j = 0; j < n; j++) {
@@ -507,7 +515,8 @@ static double saving(planner *f, const hlo_instr *p, u32 n, const fusion_member 
     for (u32 c = 0; c < m[j].n && p->opcode == HLO_CONCATENATE; c++)
       if (m[j].c[c].looked_up) choosing += m[j].c[c].evals * choice_ns * (p->noperands - 1);
     for (u32 o = 0; o < p->noperands; o++)
-      if (!in_kernel(f, hlo_operand(p, o), m[j].kernel)) extra += bytes_to_read(hlo_operand(p, o));
+      if (!in_kernel(f, hlo_operand(p, o), m[j].kernel) && !read_already(p, o))
+        extra += bytes_to_read(hlo_operand(p, o));
     inside += pass_fusion_move_ns(HS_MIN(extra, reads));
   }
   double apart =

@@ -154,6 +154,18 @@ static void shared_expensive_producer(void **state) {
   assert_true(noted("2 kernels would each compute exponential"));
 }
 
+// Squares of more than what a cache holds, summed by rows and by columns: what is squared is read
+// once in each of the two, though it is two operands.
+static void shared_square(void **state) {
+  (void)state;
+  u32 n = kernels_after(
+      "x = f32[1024,1024] parameter(0) v = f32[1024,1024] multiply(x, x) z = f32[] constant(0) "
+      "r = f32[1024] reduce(v, z), dimensions={1}, to_apply=add c = f32[1024] reduce(v, z), "
+      "dimensions={0}, to_apply=add ROOT t = (f32[1024], f32[1024]) tuple(r, c)\n",
+      PIPE);
+  assert_int_equal(n, 2);
+}
+
 static void shared_cheap_producer(void **state) {
   (void)state;
   u32 n = kernels_after(
@@ -360,6 +372,7 @@ int main(void) {
                                      T(columns_stay_apart),
                                      T(exponential_not_recomputed),
                                      T(shared_expensive_producer),
+                                     T(shared_square),
                                      T(shared_cheap_producer),
                                      T(shared_slice),
                                      T(sibling_reductions),
