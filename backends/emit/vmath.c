@@ -187,25 +187,29 @@ static val joined(cg *c, val lo, val hi) {
   return LLVMBuildShuffleVector(B, lo, hi, LLVMConstVector(m, n), "");
 }
 
-static val scalef(cg *c, val y, val n) {
-  LLVMTypeRef t = LLVMTypeOf(y);
-  bool d = is_double(c, y);
+// An operation of AVX-512 on a vector: of 512 bits, or part of such a one.
+static val at_once(cg *c, const char *name, u32 n, const val *args, val rounding) {
+  LLVMTypeRef t = LLVMTypeOf(args[0]);
+  bool d = is_double(c, args[0]);
   u32 lanes = LLVMGetVectorSize(t), bits = lanes * (d ? 64 : 32);
-  if (bits > 512)
-    return joined(c, scalef(c, half_of(c, y, 0), half_of(c, n, 0)),
-                  scalef(c, half_of(c, y, lanes / 2), half_of(c, n, lanes / 2)));
-  static const char *const names[2][3] = {
-      {"llvm.x86.avx512.mask.scalef.ps.128", "llvm.x86.avx512.mask.scalef.ps.256",
-       "llvm.x86.avx512.mask.scalef.ps.512"},
-      {"llvm.x86.avx512.mask.scalef.pd.128", "llvm.x86.avx512.mask.scalef.pd.256",
-       "llvm.x86.avx512.mask.scalef.pd.512"}};
-  val all = LLVMConstAllOnes(LLVMIntTypeInContext(c->ctx, HS_MAX(lanes, 8)));
-  val args[5] = {y, n, y, all, LLVMConstInt(c->i32, 4, false)};  // 4: rounding as set
-  return cg_intrinsic(c,
-                      names[d][bits == 128   ? 0
-                               : bits == 256 ? 1
-                                             : 2],
-                      0, NULL, bits == 512 ? 5 : 4, args);
+  if (bits > 512) {
+    val low[4], high[4];
+    for (u32 k = 0; k < n; k++)
+      low[k] = half_of(c, args[k], 0), high[k] = half_of(c, args[k], lanes / 2);
+    return joined(c, at_once(c, name, n, low, rounding), at_once(c, name, n, high, rounding));
+  }
+  char symbol[64];
+  (void)snprintf(symbol, sizeof symbol, "llvm.x86.avx512.%s.p%c.%u", name, d ? 'd' : 's', bits);
+  val all[7];
+  memcpy(all, args, n * sizeof *args);
+  all[n++] = args[0];  // of lanes that are masked: none
+  all[n++] = LLVMConstAllOnes(LLVMIntTypeInContext(c->ctx, HS_MAX(lanes, 8)));
+  if (rounding && bits == 512) all[n++] = rounding;
+  return cg_intrinsic(c, symbol, 0, NULL, n, all);
+}
+
+static val scalef(cg *c, val y, val n) {
+  return at_once(c, "mask.scalef", 2, (val[]){y, n}, LLVMConstInt(c->i32, 4, false));  // as set
 }
 
 // y * 2^n for a whole number n, which is not NaN unless y is. By the exponent bits it takes two
@@ -504,6 +508,16 @@ val cg_power_cases(cg *c, val x, val y, val r) {
   return sel(c, one, k(x, 1), r);
 }
 
+// single: an estimate of 14 bits and a Newton step, whose NaN at 0 and infinity is not taken
+static val rsqrt_(cg *c, val x) {
+  if (is_double(c, x) || !scales_at_once(c, LLVMTypeOf(x)))
+    return dvd(c, k(x, 1), cg_unary_intrinsic(c, "llvm.sqrt", x));
+  val y = at_once(c, "rsqrt14", 1, &x, NULL);
+  val e = fma3(c, neg(c, mul(c, x, y)), y, k(x, 1));
+  val better = fma3(c, mul(c, y, k(x, 0.5)), e, y);
+  return sel(c, fcmp(c, LLVMRealORD, e, e), better, y);
+}
+
 // single: bits / 3 as a first guess, then three Newton steps
 static val cbrt_(cg *c, val x) {
   LLVMTypeRef it = cg_like(x, c->i32);
@@ -532,7 +546,7 @@ val cg_math(cg *c, hlo_opcode op, hlo_dtype t, val x, val y) {
   case HLO_TANH: return tanh_(c, x);
   case HLO_SIN: return sin_cos(c, x, false);
   case HLO_COSINE: return sin_cos(c, x, true);
-  case HLO_RSQRT: return dvd(c, k(x, 1), cg_unary_intrinsic(c, "llvm.sqrt", x));
+  case HLO_RSQRT: return rsqrt_(c, x);
   case HLO_ERF: return f ? erf_(c, x) : call_helper(c, op, x, NULL);
   case HLO_CBRT: return f && !c->keep_denormals ? cbrt_(c, x) : call_helper(c, op, x, NULL);
   case HLO_ATAN2: return f ? atan2_(c, x, y) : call_helper(c, op, x, y);
