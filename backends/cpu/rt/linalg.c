@@ -76,7 +76,9 @@ static hs_status factor_lu(const job *j, i64 b) {
   take_general(p, a, (char *)j->bufs[0] + (size_t)b * bytes);
   tri_matrix lies = view(a, p->a_columns ? p->m : p->n, p->a_columns);
   i32 *pivots = (i32 *)j->bufs[2] + b * HS_MIN(p->m, p->n);
-  ((i32 *)j->bufs[3])[b] = (i32)cpu_lu(p->type, lies, p->m, p->n, pivots);
+  i64 bad;
+  HS_TRY(cpu_lu(p->type, lies, p->m, p->n, pivots, &bad));
+  ((i32 *)j->bufs[3])[b] = (i32)bad;
   return HS_GOOD;
 }
 
@@ -307,16 +309,17 @@ static bool trsm_supports(const hlo_instr *i) {
   return a->dims[a->rank - 1] == s->dims[s->rank - (config_int(i, "side") == 'L' ? 2 : 1)];
 }
 
-// Larger matrices are LAPACK's own.
+// Larger complex ones are LAPACK's own, whose products of those are faster than ours.
 static bool getrf_supports(const hlo_instr *i) {
   const hlo_shape *s = i->shape, *a = i->noperands == 1 ? hlo_operand(i, 0)->shape : NULL;
   if (!a || !has_matrices(a) || !hlo_shape_is_tuple(s) || s->nelems != 3) return false;
   i64 m = a->dims[a->rank - 2], n = a->dims[a->rank - 1];
   const hlo_shape *pivots = s->elems[1], *info = s->elems[2];
-  return m > 0 && n > 0 && HS_MAX(m, n) <= CPU_LU_MOST && s->elems[0]->logical == a->logical &&
-         pivots->dtype == HLO_S32 && hlo_shape_is_row_major(pivots) &&
-         hlo_shape_is_row_major(info) && pivots->elements == batch_of(a) * HS_MIN(m, n) &&
-         info->dtype == HLO_S32 && info->elements == batch_of(a);
+  if (hlo_dtype_is_complex(a->dtype) && HS_MAX(m, n) > CPU_TRI_BASE) return false;
+  return m > 0 && n > 0 && s->elems[0]->logical == a->logical && pivots->dtype == HLO_S32 &&
+         hlo_shape_is_row_major(pivots) && hlo_shape_is_row_major(info) &&
+         pivots->elements == batch_of(a) * HS_MIN(m, n) && info->dtype == HLO_S32 &&
+         info->elements == batch_of(a);
 }
 
 // Small matrices, and those of some panels; complex and narrow ones are LAPACK's own.
@@ -324,7 +327,7 @@ static bool takes_reflectors(const hlo_shape *a, const hlo_shape *tau, i64 *k) {
   if (!has_matrices(a) || hlo_dtype_is_complex(a->dtype) || !hlo_shape_is_array(tau)) return false;
   i64 m = a->dims[a->rank - 2], n = a->dims[a->rank - 1], batch = batch_of(a);
   if (m <= 0 || n <= 0 || batch <= 0) return false;
-  if (HS_MAX(m, n) > CPU_LU_MOST && HS_MIN(m, n) < CPU_QR_PANEL) return false;
+  if (HS_MAX(m, n) > CPU_TRI_BASE && HS_MIN(m, n) < CPU_QR_PANEL) return false;
   *k = tau->elements / batch;
   return tau->dtype == a->dtype && hlo_shape_is_row_major(tau) && tau->elements == *k * batch;
 }

@@ -1,5 +1,5 @@
-// triangular.c — Cholesky factors and triangular systems, by halves, QR factors by panels, and LU
-// factors of the smallest matrices: see triangular.h.
+// triangular.c — Cholesky and LU factors and triangular systems, by halves, and QR factors, by
+// panels: see triangular.h.
 //
 // A matrix is halved until BASE rows are left (Gustavson, Recursion leads to automatic variable
 // blocking for dense linear-algebra algorithms, 1997). All but those smallest blocks are products
@@ -13,6 +13,9 @@
 // taken off is negated in a copy first, which conjugates too. Everything else is a matter of
 // strides: the upper factor is the lower one of the transposed matrix, X A = B is A^T X^T = B^T.
 //
+// LU goes by halves of the columns (Toledo, Locality of reference in LU decomposition with partial
+// pivoting, 1997): a column of what is left has to be searched for its pivot before the next one.
+//
 // A system with a few columns is no product: its matrix is read once, at memory speed.
 //
 // The same shape gives the same operations in the same order, on any number of threads.
@@ -24,17 +27,19 @@
 #include "backends/cpu/rt/dot.h"
 
 enum {
-  BASE = CPU_LU_MOST,
+  BASE = CPU_TRI_BASE,
   WIDE = 256,   // bytes of a row that a base block solves for at a time: chains enough to keep busy
   NARROW = 64,  // and of one with few columns: a vector
   THIN = 4,     // columns of a system that is no product
   CHUNK = 64,   // columns that a thread solves for
+  PANEL = 16,   // columns of LU that are no product
 };
 
 // The smallest parts for one type, triangular_base.h.
 typedef struct tri_base {
   i64 (*factor)(tri_matrix, i64 n);
-  i64 (*lu)(tri_matrix, i64 m, i64 n, i32 *pivots);
+  i64 (*lu)(tri_matrix, i64 m, i64 n, i32 *pivots, void *memory);
+  void (*exchange)(tri_matrix, i64 columns, i64 n, const i32 *pivots);
   void (*pack)(const tri *, i64 n, void *to);
   void (*solve)(const tri *, const void *packed, i64 n, tri_matrix x, i64 from, i64 to);
   void (*few)(const tri *, i64 n, tri_matrix x, i64 columns);
@@ -51,6 +56,13 @@ typedef struct qr_base {
   void (*join)(const void *gram, i64 n, const void *tau, void *t);
   void (*finish)(tri_matrix, i64 top, i64 from, i64 to);
 } qr_base;
+
+// Elements from one column to the next where LU works on columns of m: whole vectors, and one more,
+// so that columns of a power of two do not lie over each other in the first cache.
+static inline i64 lu_row(i64 m, size_t size) {
+  i64 lanes = NARROW / (i64)size;
+  return (m + lanes - 1) / lanes * lanes + lanes;
+}
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TRI_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
@@ -130,6 +142,7 @@ typedef struct work {
   const tri_base *base;
   size_t size;  // of an element
   char *copy;   // of negated blocks; NULL where there are none
+  char *panel;  // columns that LU works on
 } work;
 
 static i64 first_half(i64 n) { return (n / 2 + BASE - 1) / BASE * BASE; }
@@ -303,15 +316,58 @@ hs_status cpu_cholesky(hlo_dtype t, tri_matrix a, i64 n, i64 *bad) {
 }
 
 // ---- LU -----------------------------------------------------------------------------------------
-i64 cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots) {
-  return base_of(t)->lu(a, m, n, pivots);
+// By halves of the columns: those on the right are exchanged as those on the left were, solved for
+// the rows that are done, and the product is taken off the others.
+static hs_status lu(const work *w, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad) {
+  const i64 done = HS_MIN(m, n), half = (done / 2 + PANEL - 1) / PANEL * PANEL;
+  if (n <= PANEL) {
+    *bad = w->base->lu(a, m, n, pivots, w->panel);
+    return HS_GOOD;
+  }
+  const i64 h = done <= PANEL ? done : half, right = n - h, below = m - h;
+  tri_matrix a12 = part(w, a, 0, h), a21 = part(w, a, h, 0), a22 = part(w, a, h, h);
+  HS_TRY(lu(w, a, m, h, pivots, bad));
+  w->base->exchange(a12, right, h, pivots);
+  HS_TRY(solve(w, (tri){.m = a, .lower = true, .unit = true}, h, a12, right));
+  if (!below) return HS_GOOD;
+  // the smaller factor is the one that is copied
+  tri_matrix l = a21, u = a12;
+  if (below < right) l = negated(w, a21, below, h, false);
+  else u = negated(w, a12, h, right, false);
+  HS_TRY(multiply(w, a22, true, l, u, below, right, h));
+  i64 worse;
+  HS_TRY(lu(w, a22, below, right, pivots + h, &worse));
+  w->base->exchange(a21, h, done - h, pivots + h);
+  for (i64 k = h; k < done; k++) pivots[k] += (i32)h;
+  if (worse && !*bad) *bad = worse + h;
+  return HS_GOOD;
+}
+
+static hs_status lu_small(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad) {
+  _Alignas(NARROW) double complex memory[(BASE + 1) * (BASE + NARROW / sizeof(double complex))];
+  *bad = base_of(t)->lu(a, m, n, pivots, memory);
+  return HS_GOOD;
+}
+
+hs_status cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad) {
+  if (HS_MAX(m, n) <= BASE) return lu_small(t, a, m, n, pivots, bad);
+  work w;
+  HS_TRY(start(&w, t, HS_MIN(m, n), false));
+  const size_t least = (size_t)HS_MIN(m, n),
+               panel = (PANEL + 1) * (size_t)lu_row(m, w.size) * w.size,
+               copy = (least * least + 3) / 4 * w.size;
+  char *memory = hs_try_alloc(panel + copy + NARROW);
+  if (!memory) return no_memory(m);
+  w.panel = memory + (NARROW - (uintptr_t)memory % NARROW) % NARROW;
+  w.copy = w.panel + panel;
+  hs_status s = lu(&w, a, m, n, pivots, bad);
+  hs_free(memory);
+  return s;
 }
 
 // ---- QR -----------------------------------------------------------------------------------------
-// PANEL columns at a time: their reflectors are found by halves, and are then applied to all
+// A panel of columns at a time: their reflectors are found by halves, and are then applied to all
 // columns behind them as one product, I - V T V^T.
-enum { PANEL = CPU_QR_PANEL };
-
 typedef struct reflectors {
   work w;
   const qr_base *base;
@@ -332,7 +388,7 @@ static bool is_small(i64 m, i64 n) { return HS_MAX(m, n) <= BASE; }
 static hs_status start_reflectors(reflectors *r, hlo_dtype t, i64 m, i64 n) {
   HS_TRY(start(&r->w, t, 0, false));
   r->base = t == HLO_F64 ? &qr_base_f64 : &qr_base_f32;
-  const i64 lanes = NARROW / (i64)r->w.size, panel = is_small(m, n) ? 0 : PANEL;
+  const i64 lanes = NARROW / (i64)r->w.size, panel = is_small(m, n) ? 0 : CPU_QR_PANEL;
   const i64 wide = HS_MAX(n, panel), rows = m * ((panel ? panel : n) + lanes + 1);
   const i64 elements = rows + m * panel + panel * panel + 2 * panel * wide;
   char *at = r->all = hs_try_alloc((size_t)elements * r->w.size + NARROW);
@@ -378,7 +434,7 @@ static hs_status factor_panel(reflectors *r, tri_matrix a, i64 m, i64 n, char *t
 static hs_status factor_panels(reflectors *r, tri_matrix a, i64 m, i64 n, char *tau) {
   const i64 k = HS_MIN(m, n);
   for (i64 j = 0, panel; j < k; j += panel) {
-    panel = HS_MIN(k - j, (i64)PANEL);
+    panel = HS_MIN(k - j, (i64)CPU_QR_PANEL);
     tri_matrix here = part(&r->w, a, j, j);
     char *own = tau + (size_t)j * r->w.size;
     HS_TRY(factor_panel(r, here, m - j, panel, own));
@@ -409,7 +465,7 @@ static hs_status multiply_panels(reflectors *r, tri_matrix q, i64 m, i64 n, i64 
   }
   r->base->finish(q, k, k, n);
   for (i64 end = k, j; end > 0; end = j) {
-    j = (end - 1) / PANEL * PANEL;
+    j = (end - 1) / CPU_QR_PANEL * CPU_QR_PANEL;
     const i64 panel = end - j;
     tri_matrix here = part(&r->w, q, j, j);
     HS_TRY(join(r, here, m - j, panel, tau + (size_t)j * r->w.size));

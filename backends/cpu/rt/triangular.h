@@ -14,6 +14,10 @@ typedef struct tri_matrix {
 
 static inline tri_matrix tri_transposed(tri_matrix a) { return (tri_matrix){a.p, a.c, a.r}; }
 
+// The rows and columns of a matrix that is worked on as a whole, and the columns that QR works on
+// at a time of a larger one.
+enum { CPU_TRI_BASE = 64, CPU_QR_PANEL = 32 };
+
 // A triangular matrix. The other triangle is not read, nor, with `unit`, the diagonal, which is 1.
 typedef struct tri {
   tri_matrix m;
@@ -25,15 +29,13 @@ typedef struct tri {
 // and then the rest is left in between. For an upper factor, pass the transposed matrix. Types:
 // f32, f64, c64, c128. Runs on all threads unless it is called in a chunk. E_NO_MEMORY.
 hs_status cpu_cholesky(hlo_dtype, tri_matrix a, i64 n, i64 *bad);
-// The m by n matrix a, no larger than CPU_LU_MOST, becomes L and U, where P a = L U: row k of a was
-// exchanged for row pivots[k] - 1, k from 0 on. 0, or the first k + 1 whose pivot is 0. The same
-// types, on the calling thread.
-enum { CPU_LU_MOST = 64 };
-i64 cpu_lu(hlo_dtype, tri_matrix a, i64 m, i64 n, i32 *pivots);
+// The m by n matrix a becomes L and U, where P a = L U: row k of a was exchanged for row
+// pivots[k] - 1, k from 0 on. *bad: 0, or the first k + 1 whose pivot is 0. The same types and
+// threads. E_NO_MEMORY.
+hs_status cpu_lu(hlo_dtype, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad);
 // The m by n matrix a becomes R and, below the diagonal, the reflectors whose product is Q, where
 // a = Q R: H = I - tau[k] v v^T for each k, with 1 on v's diagonal. f32 and f64. What is not finite
 // spreads over its panel. Runs on all threads unless it is called in a chunk. E_NO_MEMORY.
-enum { CPU_QR_PANEL = 32 };  // columns that are worked on at a time
 hs_status cpu_qr(hlo_dtype, tri_matrix a, i64 m, i64 n, void *tau);
 // The m by n matrix q, k <= n <= m, of k reflectors as cpu_qr leaves them, becomes the first n
 // columns of their product. As above.

@@ -46,16 +46,15 @@ TRI_CLONES static i64 TRI_(factor)(tri_matrix a, i64 n) {
   return k < n ? k + 1 : 0;
 }
 
-// LU factors with pivots of m, n <= BASE rows and columns: each column is taken off those behind
-// it. u: the columns, each a row here, of whole vectors. l: the part of one below the diagonal,
-// zeros above it.
-TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
+// LU factors with pivots of a few columns: each is taken off those behind it. u: the columns, each
+// a row here, of whole vectors. l, behind them: the part of one below the diagonal, zeros above it.
+TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots, void *memory) {
   enum { LANES = NARROW / sizeof(TRI_T) };
-  _Alignas(NARROW) TRI_T u[BASE * BASE], l[BASE] = {0};
-  const i64 width = (m + LANES - 1) / LANES * LANES;
+  const i64 width = (m + LANES - 1) / LANES * LANES, step = lu_row(m, sizeof(TRI_T));
+  TRI_T *u = memory, *l = u + n * step;
   for (i64 j = 0; j < n; j++) {
     const TRI_T *from = TRI_(at)(a, 0, j);
-    TRI_T *to = u + j * BASE;
+    TRI_T *to = u + j * step;
     if (a.r == 1) memcpy(to, from, (size_t)m * sizeof *to);
     else
       for (i64 i = 0; i < m; i++) to[i] = from[i * a.r];
@@ -63,7 +62,7 @@ TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
   }
   i64 bad = 0;
   for (i64 k = 0; k < m && k < n; k++) {
-    TRI_T *column = u + k * BASE;
+    TRI_T *column = u + k * step;
     i64 p = k, from = (k + 1) / LANES * LANES;
     TRI_R most = TRI_ABS(column[k]);
     for (i64 i = k + 1; i < m; i++) {
@@ -72,9 +71,9 @@ TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
     }
     pivots[k] = (i32)p + 1;
     for (i64 j = 0; j < n && p != k; j++) {
-      TRI_T v = u[j * BASE + k];
-      u[j * BASE + k] = u[j * BASE + p];
-      u[j * BASE + p] = v;
+      TRI_T v = u[j * step + k];
+      u[j * step + k] = u[j * step + p];
+      u[j * step + p] = v;
     }
     TRI_T d = column[k];
     if (d == 0 && !bad) bad = k + 1;
@@ -83,7 +82,7 @@ TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
     for (i64 i = from; i <= k; i++) l[i] = 0;
     for (i64 i = k + 1; i < m; i++) column[i] = l[i];
     for (i64 j = k + 1; j < n; j++) {
-      TRI_T *row = u + j * BASE, f = row[k];
+      TRI_T *row = u + j * step, f = row[k];
       if (TRI_TIMES(f, (TRI_T)0) == 0)
         for (i64 i = from; i < width; i += LANES)
           TRI_VECTOR for (i64 e = 0; e < LANES; e++) row[i + e] -= TRI_TIMES(f, l[i + e]);
@@ -93,12 +92,35 @@ TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots) {
   }
   for (i64 j = 0; j < n; j++) {
     TRI_T *to = TRI_(at)(a, 0, j);
-    const TRI_T *from = u + j * BASE;
+    const TRI_T *from = u + j * step;
     if (a.r == 1) memcpy(to, from, (size_t)m * sizeof *to);
     else
       for (i64 i = 0; i < m; i++) to[i * a.r] = from[i];
   }
   return bad;
+}
+
+// Row k of these columns is exchanged for row pivots[k] - 1, for each k: at once for a column that
+// lies as one.
+static void TRI_(exchange)(tri_matrix a, i64 columns, i64 n, const i32 *pivots) {
+  if (a.r == 1)
+    for (i64 j = 0; j < columns; j++) {
+      TRI_T *x = TRI_(at)(a, 0, j);
+      for (i64 k = 0; k < n; k++) {
+        TRI_T v = x[k];
+        x[k] = x[pivots[k] - 1];
+        x[pivots[k] - 1] = v;
+      }
+    }
+  else
+    for (i64 k = 0; k < n; k++) {
+      TRI_T *x = TRI_(at)(a, k, 0), *y = TRI_(at)(a, pivots[k] - 1, 0);
+      for (i64 j = 0; j < columns && x != y; j++) {
+        TRI_T v = x[j * a.c];
+        x[j * a.c] = y[j * a.c];
+        y[j * a.c] = v;
+      }
+    }
 }
 
 #ifdef TRI_SUM
@@ -244,16 +266,22 @@ static void TRI_(pack)(const tri *l, i64 n, void *to) {
     }
 }
 
-// Columns `from` to `to` of x, some at a time. l: as pack left it.
+// Columns `from` to `to` of x, some at a time, turned in registers where they lie as columns. l: as
+// pack left it.
 TRI_CLONES static void TRI_(solve)(const tri *t, const void *packed, i64 n, tri_matrix x, i64 from,
                                    i64 to) {
   enum { LANES = WIDE / sizeof(TRI_T) };
+  const size_t size = sizeof(TRI_T);
   const TRI_T *l = packed;
   TRI_T y[BASE][LANES];
   for (i64 c = from; c < to; c += LANES) {
     i64 m = HS_MIN(to - c, (i64)LANES);
-    for (i64 i = 0; i < n; i++)
-      for (i64 j = 0; j < LANES; j++) y[i][j] = j < m ? *TRI_(at)(x, i, c + j) : 0;
+    bool turn = x.r == 1 && m == LANES && size <= 8;
+    char *place = (char *)TRI_(at)(x, 0, c);
+    if (turn) cpu_turn((char *)y, LANES, place, x.c * (i64)size, m, n, size);
+    else
+      for (i64 i = 0; i < n; i++)
+        for (i64 j = 0; j < LANES; j++) y[i][j] = j < m ? *TRI_(at)(x, i, c + j) : 0;
     for (i64 s = 0; s < n; s++) {
       i64 i = t->lower ? s : n - 1 - s, end = t->lower ? i : n;
       TRI_T row[LANES];
@@ -265,8 +293,10 @@ TRI_CLONES static void TRI_(solve)(const tri *t, const void *packed, i64 n, tri_
       for (i64 j = 0; j < LANES && !t->unit; j++) row[j] /= l[i * BASE + i];
       memcpy(y[i], row, sizeof row);
     }
-    for (i64 i = 0; i < n; i++)
-      for (i64 j = 0; j < m; j++) *TRI_(at)(x, i, c + j) = y[i][j];
+    if (turn) cpu_turn(place, x.c, (const char *)y, sizeof y[0], n, m, size);
+    else
+      for (i64 i = 0; i < n; i++)
+        for (i64 j = 0; j < m; j++) *TRI_(at)(x, i, c + j) = y[i][j];
   }
 }
 
@@ -336,6 +366,7 @@ static void TRI_(add_lower)(tri_matrix a, const void *t, i64 n) {
     for (i64 j = 0; j <= i; j++) *TRI_(at)(a, i, j) += ((const TRI_T *)t)[i * BASE + j];
 }
 
-static const tri_base TRI_(base) = {TRI_(factor), TRI_(lu),   TRI_(pack),   TRI_(solve),
-                                    TRI_(few),    TRI_(thin), TRI_(negate), TRI_(add_lower)};
+static const tri_base TRI_(base) = {TRI_(factor), TRI_(lu),     TRI_(exchange),
+                                    TRI_(pack),   TRI_(solve),  TRI_(few),
+                                    TRI_(thin),   TRI_(negate), TRI_(add_lower)};
 #endif

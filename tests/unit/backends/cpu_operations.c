@@ -535,7 +535,19 @@ static void lu_factors(void **st) {
   agrees(LU("f64", "d", "5", "9", "5", "1,2", "1,2"));
   agrees(LU("c64", "c", "17", "4", "4", "2,1", "2,1"));
   agrees(LU("c128", "z", "63", "31", "31", "1,2", "2,1"));
-  agrees(LU("f32", "s", "65", "3", "3", "2,1", "1,2"));  // LAPACK's
+  // by halves of the columns: on any number of threads, tall, wide, with rows left at the end
+  agrees(LU("f32", "s", "65", "3", "3", "2,1", "1,2"));
+  agrees(LU("f64", "d", "100", "100", "100", "1,2", "1,2"));
+  agrees(LU("f64", "d", "130", "41", "41", "2,1", "2,1"));
+  agrees(LU("f64", "d", "70", "150", "70", "1,2", "2,1"));
+  agrees(LU("f64", "d", "9", "300", "9", "2,1", "2,1"));
+  agrees(LU("c64", "c", "65", "3", "3", "2,1", "1,2"));  // LAPACK's
+  // of rank 1, so that all pivots but one are 0: the first of them is named
+  agrees(MODULE("ENTRY e { i = s32[80,80] iota(), iota_dimension=0\n one = s32[] constant(1)\n"
+                " ones = s32[80,80] broadcast(one), dimensions={}\n p = s32[80,80] and(i, ones)\n"
+                " a = f32[80,80] convert(p)\n ROOT l = (f32[80,80]{0,1}, s32[80], s32[]) "
+                "custom-call(a), custom_call_target=\"lapack_sgetrf_ffi\", "
+                "api_version=API_VERSION_TYPED_FFI }"));
   // singular, with exchanges, with infinities, with a NaN that is no pivot (of one that is, every
   // LAPACK makes something else)
   agrees(MODULE("ENTRY e { a = f32[7,2,2] constant({{{0,0},{0,0}},{{1,2},{2,4}},{{0,1},{1,0}},"
