@@ -402,9 +402,10 @@ static void visit_group(survey *s, const nest_group *g, double times) {
     if (own[id]) continue;
     own[id] = 1;
     const nest_node *x = &n->nodes.v[id];
-    if (x->kind == NEST_LOAD && (x->deps & s->last)) gathers |= !unit_in(n, x->e, s->last_var);
-    if (x->kind == NEST_LOAD && (x->deps & g->mask))
+    if (x->kind == NEST_LOAD && (x->deps & g->mask)) {  // others are read once, before
+      gathers |= (x->deps & s->last) && !unit_in(n, x->e, s->last_var);
       contiguous_row |= unit_in(n, x->e, rv) && nest_coef(x->e, rv) != 0;
+    }
     for (u32 k = 0; k < x->nargs; k++)
       if (!own[x->args[k]]) stack[top++] = x->args[k];
   }

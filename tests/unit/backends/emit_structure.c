@@ -509,8 +509,30 @@ static void slices_side_by_side(void **state) {
   hs_buf_free(&b);
 }
 
+// A sum over pairs whose terms lie along the results: these are the lanes, though each has several
+// coordinates, which are read before the sum.
+static void pairs_by_columns(void **state) {
+  (void)state;
+  add_case("HloModule m\n" SUM
+           "f { a = f32[50,40] parameter(0)\n x = f32[40,3] parameter(1)\n"
+           " y = f32[50,3] parameter(2)\n w = f32[50] parameter(3)\n"
+           " xb = f32[50,40,3] broadcast(x), dimensions={1,2}\n"
+           " yb = f32[50,40,3] broadcast(y), dimensions={0,2}\n"
+           " d = f32[50,40,3] subtract(xb, yb)\n ab = f32[50,40,3] broadcast(a), dimensions={0,1}\n"
+           " wb = f32[50,40,3] broadcast(w), dimensions={0}\n t = f32[50,40,3] multiply(ab, wb)\n"
+           " p = f32[50,40,3] multiply(d, t)\n z = f32[] constant(0)\n"
+           " ROOT r = f32[40,3] reduce(p, z), dimensions={0}, to_apply=add }\n"
+           "ENTRY e { a = f32[50,40] parameter(0)\n x = f32[40,3] parameter(1)\n"
+           " y = f32[50,3] parameter(2)\n w = f32[50] parameter(3)\n"
+           " ROOT r = f32[40,3] fusion(a, x, y, w), kind=kInput, calls=f }\n",
+           1000, false);
+  assert_int_equal(cases.v[cases.n - 1].k->kind, EMIT_COLUMN_REDUCE);
+  run_cases();
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(pairs_by_columns),
       TEST(slices_side_by_side),
       TEST(few_numbers),
       TEST(interleaved),
