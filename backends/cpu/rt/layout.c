@@ -118,11 +118,11 @@ void cpu_turn(char *to, i64 step, const char *from, i64 lane, i64 count, i64 n, 
     turn_4x32((u32 *)(void *)to + l, step, from + l * lane, lane, n);
   for (; unit == 8 && l + 4 <= count; l += 4)
     turn_4x64((u64 *)(void *)to + l, step, from + l * lane, lane, n);
-  // lanes that are left; of a size that is known, a copy is one instruction
-#define LEFT(SIZE)                                                                          \
-  for (; unit == (SIZE) && l < count; l++)                                                  \
-    for (i64 k = 0; k < n; k++)                                                             \
-      memcpy(to + (size_t)(k * step + l) * (SIZE), from + l * lane + k * (i64)(SIZE), (SIZE))
+    // lanes that are left; of a size that is known, a copy is one instruction
+#define LEFT(SIZE)                         \
+  for (; unit == (SIZE) && l < count; l++) \
+    for (i64 k = 0; k < n; k++)            \
+  memcpy(to + (size_t)(k * step + l) * (SIZE), from + l * lane + k * (i64)(SIZE), (SIZE))
   LEFT(4);
   LEFT(8);
   LEFT(unit);

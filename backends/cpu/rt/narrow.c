@@ -60,8 +60,7 @@ F16C static void f16_to_f32(float *to, const u16 *from, i64 n) {
 
 F16C static void f32_to_f16(u16 *to, const float *from, i64 n) {
   for (; n >= 8; n -= 8, to += 8, from += 8)
-    _mm_storeu_si128((void *)to,
-                     _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
+    _mm_storeu_si128((void *)to, _mm256_cvtps_ph(_mm256_loadu_ps(from), _MM_FROUND_TO_NEAREST_INT));
   float rest[8] = {0};
   u16 narrow[8];
   memcpy(rest, from, (size_t)n * sizeof *from);
@@ -101,8 +100,8 @@ AVX512 static void narrow_avx512(u16 *to, const float *from, i64 n, bool f16) {
   for (i64 k = 0; k < n; k += 16) {
     __mmask16 some = lanes_of(n - k);
     __m512 v = _mm512_maskz_loadu_ps(some, from + k);
-    __m256i r = f16 ? _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT)
-                    : rounded_bf16(_mm512_castps_si512(v));
+    __m256i r =
+        f16 ? _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT) : rounded_bf16(_mm512_castps_si512(v));
     _mm256_mask_storeu_epi16(to + k, some, r);
   }
 }
@@ -185,17 +184,16 @@ static inline float float_of(u32 b) {
 }
 
 // Loops over bytes and words at once want more of AVX-512 than its base.
-#define EACH_SET(name, body, TO, FROM)                                                     \
-  __attribute__((target_clones("default", "avx2"))) static void name##_base(               \
-      TO *to, const FROM *from, const small_format *x, i64 n) {                            \
-    body(to, from, x, n);                                                                  \
-  }                                                                                        \
-  AVX512 static void name##_avx512(TO *to, const FROM *from, const small_format *x,        \
-                                   i64 n) {                                                \
-    body(to, from, x, n);                                                                  \
-  }                                                                                        \
-  static void name(TO *to, const FROM *from, const small_format *x, i64 n) {               \
-    (cpu_vectors() == CPU_AVX512 ? name##_avx512 : name##_base)(to, from, x, n);           \
+#define EACH_SET(name, body, TO, FROM)                                                       \
+  __attribute__((target_clones("default", "avx2"))) static void name##_base(                 \
+      TO *to, const FROM *from, const small_format *x, i64 n) {                              \
+    body(to, from, x, n);                                                                    \
+  }                                                                                          \
+  AVX512 static void name##_avx512(TO *to, const FROM *from, const small_format *x, i64 n) { \
+    body(to, from, x, n);                                                                    \
+  }                                                                                          \
+  static void name(TO *to, const FROM *from, const small_format *x, i64 n) {                 \
+    (cpu_vectors() == CPU_AVX512 ? name##_avx512 : name##_base)(to, from, x, n);             \
   }
 
 // One of two by a mask: of `?:` the compiler makes a branch where a side could trap.

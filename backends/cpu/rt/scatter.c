@@ -51,7 +51,7 @@ typedef struct scatter {
   i64 wdims[HLO_MAX_RANK], wop[HLO_MAX_RANK], wupd[HLO_MAX_RANK];
   // a window: runs of `width` neighbours; window = runs * width
   i64 updates, window, runs, width;
-  bool plain;     // no batching, places in 32 bits: `places` does for blocks
+  bool plain;     // updates follow each other, places in 32 bits: `plain_places` does for blocks
   bool disjoint;  // windows are the same or have nothing in common
   int shift;      // offsets of one owner's blocks: 1 << shift elements
   // leading batch dims whose updates never share a destination
@@ -169,6 +169,8 @@ static inline u16 to_bf16(float f) {
                                   const i64 *to, const i64 *from, i64 n, i64 width) {              \
     switch (width) {                                                                               \
       ROWS_OF(1, name)                                                                             \
+      ROWS_OF(2, name)                                                                             \
+      ROWS_OF(3, name)                                                                             \
       ROWS_OF(4, name)                                                                             \
       ROWS_OF(8, name)                                                                             \
       ROWS_OF(16, name)                                                                            \
@@ -288,16 +290,27 @@ bool cpu_scatter_supports(const hlo_instr *i) {
 DEFINE_ADD_INDEX(u32)
 DEFINE_ADD_INDEX(u64)
 
-// Where updates u, u + 1, ... go: places in 32 bits.
+static void begin_places(u32 *to, i64 n, u32 at, u32 step) {
+  for (i64 k = 0; k < n; k++) to[k] = at + (u32)k * step;
+}
+
+// Where updates u, u + 1, ... go: places in 32 bits. Along the innermost dim of the batch indices
+// and places advance by steps.
 static void plain_places(const scatter *s, const void *indices, i64 u, i64 n, u32 *to) {
-  i64 step = s->batch.n ? s->batch.index[0] : 1;
-  memset(to, 0, (size_t)n * sizeof *to);
-  for (u32 c = 0; c < s->nmap; c++) {
-    i64 first = u * step + (i64)c * s->index_step;
-    u32 stride = (u32)s->map_stride[c];
-    if (hlo_dtype_storage(s->it) == 4)
-      add_u32((const u32 *)indices + first, step, stride, (u32)s->map_limit[c], n, to);
-    else add_u64((const u64 *)indices + first, step, stride, (u64)s->map_limit[c], n, to);
+  const cpu_batch *b = &s->batch;
+  const u32 d = HS_MAX(b->n, 1) - 1;
+  for (i64 run = n; n > 0; n -= run, u += run, to += run) {
+    i64 ix, at, from, step = b->n ? b->index[d] : 1;
+    cpu_batch_at(b, u, &ix, &at, &from);
+    if (b->n) run = HS_MIN(n, b->dims[d] - u % b->dims[d]);
+    begin_places(to, run, (u32)at, (u32)b->operand[d]);
+    for (u32 c = 0; c < s->nmap; c++) {
+      i64 first = ix + (i64)c * s->index_step;
+      u32 stride = (u32)s->map_stride[c];
+      if (hlo_dtype_storage(s->it) == 4)
+        add_u32((const u32 *)indices + first, step, stride, (u32)s->map_limit[c], run, to);
+      else add_u64((const u64 *)indices + first, step, stride, (u64)s->map_limit[c], run, to);
+    }
   }
 }
 
@@ -375,8 +388,8 @@ static void apply_window(const scatter *s, void *const *bufs, i64 to, i64 from, 
 static void apply_elements(const scatter *s, void *const *bufs, i64 first, i64 last) {
   u32 to[BLOCK];
   const char *updates = bufs[2];
-  if (s->nmap == 1 && s->map_stride[0] == 1 && s->batch.index[0] == 1 &&
-      hlo_dtype_storage(s->it) == 4) {
+  if (s->nmap == 1 && s->map_stride[0] == 1 && s->batch.n == 1 && s->batch.index[0] == 1 &&
+      s->batch.operand[0] == 0 && hlo_dtype_storage(s->it) == 4) {
     s->op.elements(bufs[3], updates + (size_t)first * s->size[0], (const u32 *)bufs[1] + first,
                    last - first, (u32)(s->map_limit[0] + 1));
     return;
@@ -430,7 +443,7 @@ VECTORS static void widen(const u32 *mine, const u32 *number, i64 n, i64 c0, i64
 static i64 own_places(const scatter *s, const void *indices, i64 u, i64 n, const part *p, i64 *to,
                       i64 *from) {
   u32 t[BLOCK], mine[BLOCK + 16], number[BLOCK + 16], mask = (u32)p->owners - 1;
-  i64 step = s->batch.n ? s->batch.third[0] : 1, at = u * step + p->c0, kept;
+  i64 step = s->batch.n ? s->batch.third[s->batch.n - 1] : 1, at = u * step + p->c0, kept;
   plain_places(s, indices, u, n, t);
 #if defined(__x86_64__)
   if (cpu_vectors() == CPU_AVX512)
@@ -444,8 +457,8 @@ static i64 own_places(const scatter *s, const void *indices, i64 u, i64 n, const
 
 static void apply_part(const scatter *s, void *const *bufs, const part *p) {
   i64 to[BLOCK], from[BLOCK];
-  if (s->plain && s->window == 1 && s->op.elements && p->owners == 1 && s->batch.n == 1 &&
-      s->batch.third[0] == 1) {
+  if (s->plain && s->window == 1 && s->op.elements && p->owners == 1 && s->batch.n > 0 &&
+      s->batch.third[s->batch.n - 1] == 1) {
     apply_elements(s, bufs, p->first, p->last);
     return;
   }
@@ -580,10 +593,11 @@ static void choose(scatter *s, const hlo_computation *c) {
   if (op == CPU_COMB_SECOND) s->op = setter(s->size[0]);
   else if (a) s->op = a->code;
   else if (!cpu_lanes_make(c, 1, &s->lanes)) s->fn = cpu_scalar_compile(c);
-  bool plain = s->batch.n <= 1 &&
-               (s->it == HLO_S32 || s->it == HLO_U32 || s->it == HLO_S64 || s->it == HLO_U64);
+  const cpu_batch *b = &s->batch;
+  bool plain = s->it == HLO_S32 || s->it == HLO_U32 || s->it == HLO_S64 || s->it == HLO_U64;
+  for (u32 k = 1; k < b->n; k++) plain = plain && b->third[k - 1] == b->third[k] * b->dims[k];
   for (u32 k = 0; k < s->nmap; k++) plain = plain && s->map_limit[k] >= 0;
-  s->plain = plain && s->batch.operand[0] == 0 && s->elements < INT32_MAX;
+  s->plain = plain && s->elements < INT32_MAX;
   // a page for each in turn: nearer ones would fetch each other's lines
   for (s->shift = 10; s->shift > 6 && s->elements >> s->shift < 32;) s->shift--;
   i64 work = s->updates * s->window;

@@ -78,6 +78,8 @@ static void many(void **st) {
   rows("u64", "minimum(a, b)", 100000, 90000, "", 0);
   rows("s32", "add(a, b)", 30000, 90000, "", 0);
   rows("f32", "minimum(a, b)", 5000, 300, ",16", 1);
+  rows("f32", "add(a, b)", 300, 100, ",2", 1);
+  rows("f64", "maximum(a, b)", 300, 100, ",3", 1);
   rows("s32", "add(a, b)", 60, 30, ",3000", 1);
   rows("s32", "subtract(a, b)", 9000, 300, ",2,3", 2);
 }
@@ -131,6 +133,35 @@ static void windows(void **st) {
                     "scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=f }"));
 }
 
+// What of one element or row goes to its own line of the operand, for one or more dims of lines,
+// as the gradient of picking along an axis does; some of it out of bounds.
+static void batches(void **st) {
+  (void)st;
+  static const char *const types[] = {"s32", "s64", "u8"};
+  for (size_t t = 0; t < HS_COUNT(types); t++) {
+    hs_buf b = {0};
+    hs_buf_printf(&b,
+                  "HloModule t\n" SUM
+                  "ENTRY e { x = f32[6,300,40] parameter(0)\n u = f32[6,300,9] parameter(1)\n"
+                  " y = f32[8,50,4] parameter(2)\n v = f32[8,20,4] parameter(3)\n"
+                  " k = %s[6,300,9] iota(), iota_dimension=1\n"
+                  " l = %s[6,300,9] iota(), iota_dimension=2\n"
+                  " i = %s[6,300,9] multiply(k, l)\n j = %s[8,20,1] iota(), iota_dimension=1\n"
+                  " p = f32[6,300,40] scatter(x, i, u), update_window_dims={}, "
+                  "inserted_window_dims={2}, scatter_dims_to_operand_dims={2}, "
+                  "input_batching_dims={0,1}, scatter_indices_batching_dims={0,1}, "
+                  "index_vector_dim=3, to_apply=f\n"
+                  " q = f32[8,50,4] scatter(y, j, v), update_window_dims={2}, "
+                  "inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+                  "input_batching_dims={0}, scatter_indices_batching_dims={0}, "
+                  "index_vector_dim=2, to_apply=f\n"
+                  " ROOT r = (f32[6,300,40], f32[8,50,4]) tuple(p, q) }",
+                  types[t], types[t], types[t], types[t]);
+    agrees(hs_buf_cstr(&b));
+    hs_buf_free(&b);
+  }
+}
+
 // Rows of several lengths, at indices in bounds and not; two components; batches; a slice that is
 // no row.
 static void gathers(void **st) {
@@ -164,7 +195,7 @@ static void gathers(void **st) {
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(operations), cmocka_unit_test(set),     cmocka_unit_test(many),
-      cmocka_unit_test(windows),    cmocka_unit_test(gathers),
+      cmocka_unit_test(windows),    cmocka_unit_test(gathers), cmocka_unit_test(batches),
   };
   return run_cpu_tests(argc, argv, "cpu_scatter", tests, HS_COUNT(tests));
 }

@@ -513,8 +513,7 @@ static void slices_side_by_side(void **state) {
 // coordinates, which are read before the sum.
 static void pairs_by_columns(void **state) {
   (void)state;
-  add_case("HloModule m\n" SUM
-           "f { a = f32[50,40] parameter(0)\n x = f32[40,3] parameter(1)\n"
+  add_case("HloModule m\n" SUM "f { a = f32[50,40] parameter(0)\n x = f32[40,3] parameter(1)\n"
            " y = f32[50,3] parameter(2)\n w = f32[50] parameter(3)\n"
            " xb = f32[50,40,3] broadcast(x), dimensions={1,2}\n"
            " yb = f32[50,40,3] broadcast(y), dimensions={0,2}\n"
