@@ -159,7 +159,7 @@ static i64 steps_of_dot(const hlo_instr *i) {
 // Whether it does little at every step of a loop: code inside of the loop's function is faster at
 // that than a runtime kernel, which is made for large arrays, and its call.
 static bool is_small_in_loop(const cpu_lowering *l, const hlo_instr *i) {
-  enum { MOST_MOVED = 4 << 10, MOST_STEPS = 1 << 17 };
+  enum { MOST_MOVED = 4 << 10, MOST_STEPS = 1 << 15 };
   if (!l->loop || l->p->per_instruction) return false;
   switch (i->opcode) {
   case HLO_DOT: return steps_of_dot(i) <= MOST_STEPS;

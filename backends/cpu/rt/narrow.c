@@ -1,11 +1,11 @@
 // narrow.c — runs of floating-point numbers of 16 bits and less to f32, and back.
 //
 // bf16 is the upper half of an f32; both ways are a few integer operations. f16 has instructions of
-// its own. Panels of products are widened in short rows: AVX-512 masks what is left of a vector, and
-// what kind of row it is is asked once for all of them. What is of 8 bits or less goes by the numbers
-// of its format without a branch, with the bits that core/types/float.c gives: normal numbers by
-// moving the fields, those below as a count of steps. (The code generator's are the same,
-// backends/emit/codegen_types.c.) The rest, f8e8m0fnu, is core/types/float.c's.
+// its own. Panels of products are widened in short rows: AVX-512 masks what is left of a vector,
+// and what kind of row it is is asked once for all of them. What is of 8 bits or less goes by the
+// numbers of its format without a branch, with the bits that core/types/float.c gives: normal
+// numbers by moving the fields, those below as a count of steps. (The code generator's are the
+// same, backends/emit/codegen_types.c.) The rest, f8e8m0fnu, is core/types/float.c's.
 #include "backends/cpu/rt/rt.h"
 #include "core/types/float.h"
 

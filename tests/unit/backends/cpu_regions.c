@@ -71,6 +71,39 @@ static void library_calls(void **st) {
       " ROOT w = (s32[], f32[6], f32[700]) while(t)," NEXT "}"));
 }
 
+// Small products are code of the loop; larger ones are the library's, which it calls.
+static void products(void **st) {
+  (void)st;
+  for (int n = 16; n <= 48; n += 32) {
+    hs_buf b = {0}, state = {0};
+    hs_buf_printf(&state, "(s32[], f32[%d,%d], f32[%d,%d])", n, n, n, n);
+    const char *t = hs_buf_cstr(&state);
+    hs_buf_printf(&b,
+                  "HloModule t\ncond { s = %s parameter(0)\n i = s32[] get-tuple-element(s), "
+                  "index=0\n n = s32[] constant(5)\n ROOT c = pred[] compare(i, n), "
+                  "direction=LT }\n",
+                  t);
+    hs_buf_printf(&b, STEP("%s") " x = f32[%d,%d] get-tuple-element(s), index=1\n", t, n, n);
+    hs_buf_printf(&b,
+                  " y = f32[%d,%d] get-tuple-element(s), index=2\n p = f32[%d,%d] dot(x, y), "
+                  "lhs_contracting_dims={1}, rhs_contracting_dims={0}\n q = f32[%d,%d] tanh(p)\n"
+                  " ROOT t = %s tuple(j, q, y) }\n",
+                  n, n, n, n, n, n, t);
+    hs_buf_printf(&b,
+                  "ENTRY e { x = f32[%d,%d] parameter(0)\n y = f32[%d,%d] parameter(1)\n"
+                  " i = s32[] constant(0)\n t = %s tuple(i, x, y)\n ROOT w = %s while(t)," NEXT
+                  "}",
+                  n, n, n, n, t, t);
+    agrees(hs_buf_cstr(&b));
+    hs_buf s = schedule(hs_buf_cstr(&b));
+    assert_non_null(strstr(hs_buf_cstr(&s), "while, one function"));
+    assert_int_equal(strstr(hs_buf_cstr(&s), "dot (tiles)") != NULL, n > 16);
+    hs_buf_free(&s);
+    hs_buf_free(&state);
+    hs_buf_free(&b);
+  }
+}
+
 // Branches write the state, one of them with a loop of its own; the selector goes out of range.
 static void branches(void **st) {
   (void)st;
@@ -282,11 +315,12 @@ static void read_layouts(void **st) {
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scalar_state),      cmocka_unit_test(library_calls),
-      cmocka_unit_test(branches),          cmocka_unit_test(exchanged_state),
-      cmocka_unit_test(exchanged_results), cmocka_unit_test(updates),
-      cmocka_unit_test(small_steps),       cmocka_unit_test(timed_kernels),
-      cmocka_unit_test(other_layouts),     cmocka_unit_test(read_layouts),
+      cmocka_unit_test(scalar_state),    cmocka_unit_test(library_calls),
+      cmocka_unit_test(products),        cmocka_unit_test(branches),
+      cmocka_unit_test(exchanged_state), cmocka_unit_test(exchanged_results),
+      cmocka_unit_test(updates),         cmocka_unit_test(small_steps),
+      cmocka_unit_test(timed_kernels),   cmocka_unit_test(other_layouts),
+      cmocka_unit_test(read_layouts),
   };
   return run_cpu_tests(argc, argv, "cpu_regions", tests, HS_COUNT(tests));
 }
