@@ -260,8 +260,7 @@ hs_status cmd_time(repl_cmd *c) {
   double seconds = 1;
   if (repl_flag(c, "--runs"))
     HS_TRY(repl_arg_int(c, "--runs", repl_flag(c, "--runs"), 1, 10000000, &runs));
-  if (repl_flag(c, "--seconds"))
-    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
+  HS_TRY(repl_arg_seconds(c, &seconds));
   if (!(seconds > 0 && seconds <= 86400))
     return repl_usage_error(c, "--seconds is more than 0 and at most 86400");
   HS_TRY(repl_inputs(c));

@@ -230,8 +230,7 @@ static void make_recording(isolation *x) {
 
 hs_status isolated_record(repl_cmd *c, kernel_run *p) {
   isolation x = {.c = c, .p = p, .seconds = 1};
-  if (repl_flag(c, "--seconds"))
-    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &x.seconds));
+  HS_TRY(repl_arg_seconds(c, &x.seconds));
   HS_TRY(repl_runnable(c, NULL, false, &x.m));
   hs_status s = kernels_estimate(c, false, p);
   if (hs_ok(s)) find_kernels(&x);

@@ -48,8 +48,7 @@ static hs_status record(repl_cmd *c, kernel_run *p) {
   *p = (kernel_run){.where = c->s->be->name};
   if (repl_flag(c, "--isolated") || backend_has(c->s->be, BACKEND_XLA))
     return isolated_record(c, p);
-  if (repl_flag(c, "--seconds"))
-    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
+  HS_TRY(repl_arg_seconds(c, &seconds));
   HS_TRY(repl_inputs(c));
   repl_exe *x;
   HS_TRY(repl_compiled(c, c->s->be, alone, false, &x));

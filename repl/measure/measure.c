@@ -334,8 +334,7 @@ static void say_noise(repl_cmd *c, const comparison *m) {
 
 hs_status cmd_noise(repl_cmd *c) {
   double seconds = 0.5;
-  if (repl_flag(c, "--seconds"))
-    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
+  HS_TRY(repl_arg_seconds(c, &seconds));
   if (!(seconds > 0 && seconds <= 60))
     return repl_usage_error(c, "--seconds is above 0 and at most 60");
   prof_noise n = prof_noise_measure(seconds);
@@ -513,6 +512,8 @@ hs_status cmd_speedup(repl_cmd *c) {
   const char *save = repl_flag(c, "--save"), *against = repl_flag(c, "--against");
   if (device && (save || against))
     return repl_usage_error(c, "--save and --against are of measurements, --on=TARGET estimates");
+  if (repl_flag(c, "-o") && !repl_flag(c, "--sweep"))
+    return repl_usage_error(c, "-o is a picture of the curve of --sweep");
   if (repl_flag(c, "--sweep")) {
     if (save || against)
       return repl_usage_error(c, "--sweep is of several sizes, --save and --against of one");

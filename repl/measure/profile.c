@@ -200,8 +200,7 @@ static hs_status sample(repl_cmd *c, u32 rows) {
   for (size_t k = 0; k < HS_COUNT(others); k++)
     if (repl_flag(c, others[k]))
       return repl_usage_error(c, "--sample is by function, and cannot be with %s", others[k]);
-  if (repl_flag(c, "--seconds"))
-    HS_TRY(repl_arg_num(c, "--seconds", repl_flag(c, "--seconds"), &seconds));
+  HS_TRY(repl_arg_seconds(c, &seconds));
   return sample_profile(c, HS_MIN(HS_MAX(seconds, 0.01), 3600), rows);
 }
 

@@ -41,8 +41,8 @@ static hs_status percentage(repl_cmd *c, const char *text, double *out) {
 
 hs_status comparison_options(repl_cmd *c, double seconds, prof_trial_options *out) {
   *out = (prof_trial_options){.seconds = seconds, .seed = c->s->set.seed};
-  const char *text = repl_flag(c, "--seconds"), *until = repl_flag(c, "--until");
-  if (text) HS_TRY(repl_arg_num(c, "--seconds", text, &out->seconds));
+  const char *until = repl_flag(c, "--until");
+  HS_TRY(repl_arg_seconds(c, &out->seconds));
   if (until) HS_TRY(percentage(c, until, &out->until));
   i64 rounds = 0;
   if (repl_flag(c, "--runs"))

@@ -72,6 +72,14 @@ hs_status repl_arg_int(const repl_cmd *c, const char *what, const char *text, i6
   return HS_GOOD;
 }
 
+hs_status repl_arg_seconds(const repl_cmd *c, double *out) {
+  const char *text = repl_flag(c, "--seconds");
+  if (!text) return HS_GOOD;
+  HS_TRY(repl_arg_num(c, "--seconds", text, out));
+  if (*out > 0 && *out <= 1e6) return HS_GOOD;
+  return repl_usage_error(c, "--seconds is above 0 and at most a million, not %s", text);
+}
+
 hs_status repl_arg_tolerance(const repl_cmd *c, hlo_tolerance *tol) {
   const struct {
     const char *flag;

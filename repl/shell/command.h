@@ -93,6 +93,8 @@ static inline const char *repl_flag(const repl_cmd *c, const char *name) {
 hs_status repl_arg_int(const repl_cmd *, const char *what, const char *text, i64 least, i64 most,
                        i64 *out);
 hs_status repl_arg_num(const repl_cmd *, const char *what, const char *text, double *out);
+// --seconds where it is given: above 0.
+hs_status repl_arg_seconds(const repl_cmd *, double *out);
 // --abs and --rel where they are given; E_USAGE when one is no number, or negative and not
 // HLO_TYPES_OWN.
 hs_status repl_arg_tolerance(const repl_cmd *, hlo_tolerance *);
