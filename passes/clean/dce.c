@@ -219,6 +219,7 @@ static hs_status remove_unused(const dce *d) {
   hlo_computation **order = pass_comp_post_order(c, &n);
   u32 *counts = pass_caller_counts(c);
   pass_call_sites sites = {0};
+  HS_TRY(hs_poll());  // of a large module, what follows takes as long as what was before
   bool calls = d->calls && (m->nops[HLO_CALL] || m->nops[HLO_ASYNC_START]);
   bool fusions = m->nops[HLO_FUSION] != 0;
   hlo_call_list all = fusions ? pass_calls(c) : (hlo_call_list){0};

@@ -102,6 +102,7 @@ static hs_status run(pass_ctx *c) {
         for (u32 j = 0; j < nv; j++) launched[v[j]->id] = true;
       }
       if (!wraps(i, newer, tiled) || pass_reads_hidden(i)) continue;
+      HS_TRY(hs_poll());
       if (!pass_may_rewrite(c)) return HS_GOOD;
       wrap(c, i);
     }
