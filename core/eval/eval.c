@@ -307,8 +307,10 @@ static hs_status coerce(ev *e, const hlo_shape *to, hlo_literal **l) {
   if (!hlo_dtype_is_float(from->dtype) || !hlo_dtype_is_float(to->dtype))
     return hs_fail(HS_E_RUN, "a value does not have the type that its use asks for");
   hlo_literal *r;
-  HS_TRY(ev_new(e, to, &r));
+  const bool sized = (*l)->dynamic_sizes != NULL;  // where `to` may hide it
+  HS_TRY(ev_new(e, sized ? ev_typed(e, from, to->dtype) : to, &r));
   ev_convert(from->dtype, (*l)->data, to->dtype, r->data, to->elements);
+  if (sized) ev_keep_sizes(r, *l);
   hlo_literal_unref(*l);
   *l = r;
   return HS_GOOD;
