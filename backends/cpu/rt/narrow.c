@@ -70,7 +70,7 @@ F16C static void f32_to_f16(u16 *to, const float *from, i64 n) {
 }
 
 // The lanes that n elements fill, of 16.
-INLINE u16 lanes_of(i64 n) { return n >= 16 ? 0xffff : (u16)((1u << n) - 1); }
+INLINE u16 lanes_of(i64 n) { return (u16)(n >= 16 ? 0xffff : (1u << n) - 1); }
 
 AVX512 INLINE void widen_row(float *to, const u16 *from, i64 n, bool f16) {
   for (i64 k = 0; k < n; k += 16) {
