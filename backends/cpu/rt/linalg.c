@@ -322,12 +322,11 @@ static bool getrf_supports(const hlo_instr *i) {
          info->elements == batch_of(a);
 }
 
-// Small matrices, and those of some panels; complex and narrow ones are LAPACK's own.
+// Complex ones are LAPACK's own.
 static bool takes_reflectors(const hlo_shape *a, const hlo_shape *tau, i64 *k) {
   if (!has_matrices(a) || hlo_dtype_is_complex(a->dtype) || !hlo_shape_is_array(tau)) return false;
   i64 m = a->dims[a->rank - 2], n = a->dims[a->rank - 1], batch = batch_of(a);
   if (m <= 0 || n <= 0 || batch <= 0) return false;
-  if (HS_MAX(m, n) > CPU_TRI_BASE && HS_MIN(m, n) < CPU_QR_PANEL) return false;
   *k = tau->elements / batch;
   return tau->dtype == a->dtype && hlo_shape_is_row_major(tau) && tau->elements == *k * batch;
 }

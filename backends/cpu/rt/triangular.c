@@ -33,6 +33,7 @@ enum {
   THIN = 4,     // columns of a system that is no product
   CHUNK = 64,   // columns that a thread solves for
   PANEL = 16,   // columns of LU that are no product
+  QR_PANEL = 32,
 };
 
 // The smallest parts for one type, triangular_base.h.
@@ -48,7 +49,7 @@ typedef struct tri_base {
   void (*add_lower)(tri_matrix, const void *, i64 n);
 } tri_base;
 
-// And those of a QR factor, of real types. space: n columns of whole vectors, and one, for m rows.
+// And those of a QR factor, of real types. space: n + 1 columns of m, column_step apart.
 typedef struct qr_base {
   void (*qr)(tri_matrix, i64 m, i64 n, void *tau, void *space);
   void (*product)(tri_matrix, i64 m, i64 n, i64 k, const void *tau, void *space);
@@ -57,9 +58,9 @@ typedef struct qr_base {
   void (*finish)(tri_matrix, i64 top, i64 from, i64 to);
 } qr_base;
 
-// Elements from one column to the next where LU works on columns of m: whole vectors, and one more,
-// so that columns of a power of two do not lie over each other in the first cache.
-static inline i64 lu_row(i64 m, size_t size) {
+// Elements from one column to the next where LU and QR work on columns of m: whole vectors, and one
+// more, so that columns of a power of two do not lie over each other in the first cache.
+static inline i64 column_step(i64 m, size_t size) {
   i64 lanes = NARROW / (i64)size;
   return (m + lanes - 1) / lanes * lanes + lanes;
 }
@@ -354,7 +355,7 @@ hs_status cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad)
   work w;
   HS_TRY(start(&w, t, HS_MIN(m, n), false));
   const size_t least = (size_t)HS_MIN(m, n),
-               panel = (PANEL + 1) * (size_t)lu_row(m, w.size) * w.size,
+               panel = (PANEL + 1) * (size_t)column_step(m, w.size) * w.size,
                copy = (least * least + 3) / 4 * w.size;
   char *memory = hs_try_alloc(panel + copy + NARROW);
   if (!memory) return no_memory(m);
@@ -366,13 +367,13 @@ hs_status cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad)
 }
 
 // ---- QR -----------------------------------------------------------------------------------------
-// A panel of columns at a time: their reflectors are found by halves, and are then applied to all
+// A panel of columns at a time: their reflectors are found one by one, and are then applied to all
 // columns behind them as one product, I - V T V^T.
 typedef struct reflectors {
   work w;
   const qr_base *base;
   void *all;        // what the others lie in
-  char *space;      // of the rows of a panel, or of a small matrix
+  char *space;      // of a panel's columns, or those of a small matrix
   tri_matrix v, t;  // t: -T
   tri_matrix x, y;  // of a panel's rows, as wide as what they are applied to
 } reflectors;
@@ -388,22 +389,22 @@ static bool is_small(i64 m, i64 n) { return HS_MAX(m, n) <= BASE; }
 static hs_status start_reflectors(reflectors *r, hlo_dtype t, i64 m, i64 n) {
   HS_TRY(start(&r->w, t, 0, false));
   r->base = t == HLO_F64 ? &qr_base_f64 : &qr_base_f32;
-  const i64 lanes = NARROW / (i64)r->w.size, panel = is_small(m, n) ? 0 : CPU_QR_PANEL;
-  const i64 wide = HS_MAX(n, panel), rows = m * ((panel ? panel : n) + lanes + 1);
-  const i64 elements = rows + m * panel + panel * panel + 2 * panel * wide;
+  const i64 panel = is_small(m, n) ? 0 : QR_PANEL, wide = HS_MAX(n, panel);
+  const i64 room = ((panel ? panel : n) + 1) * column_step(m, r->w.size);
+  const i64 elements = room + m * panel + panel * panel + 2 * panel * wide;
   char *at = r->all = hs_try_alloc((size_t)elements * r->w.size + NARROW);
   if (!at) return no_memory(m);
   at += NARROW - (uintptr_t)at % NARROW;
   r->space = at;
-  at += (size_t)rows * r->w.size;
-  r->v = dense(&r->w, &at, m, panel), r->t = dense(&r->w, &at, panel, panel);
+  at += (size_t)room * r->w.size;
+  r->v = tri_transposed(dense(&r->w, &at, panel, m)), r->t = dense(&r->w, &at, panel, panel);
   r->x = dense(&r->w, &at, panel, wide), r->y = dense(&r->w, &at, panel, wide);
   return HS_GOOD;
 }
 
 // V and -T of the n columns of a, which hold reflectors.
 static hs_status join(reflectors *r, tri_matrix a, i64 m, i64 n, const char *tau) {
-  r->v.r = r->t.r = r->x.r = n;
+  r->v.c = m, r->t.r = r->x.r = n;
   r->base->spell(a, m, n, r->v.p);
   HS_TRY(multiply(&r->w, r->x, false, tri_transposed(r->v), r->v, n, n, m));
   r->base->join(r->x.p, n, tau, r->t.p);
@@ -418,26 +419,13 @@ static hs_status apply(reflectors *r, bool turned, tri_matrix c, i64 m, i64 n, i
   return multiply(&r->w, c, true, r->v, r->y, m, n, panel);
 }
 
-// The columns of one vector's elements go one by one.
-static hs_status factor_panel(reflectors *r, tri_matrix a, i64 m, i64 n, char *tau) {
-  const i64 leaf = NARROW / (i64)r->w.size, h = (n / 2 + leaf - 1) / leaf * leaf;
-  if (n <= leaf || is_small(m, n)) {
-    r->base->qr(a, m, n, tau, r->space);
-    return HS_GOOD;
-  }
-  HS_TRY(factor_panel(r, a, m, h, tau));
-  HS_TRY(join(r, a, m, h, tau));
-  HS_TRY(apply(r, true, part(&r->w, a, 0, h), m, n - h, h));
-  return factor_panel(r, part(&r->w, a, h, h), m - h, n - h, tau + (size_t)h * r->w.size);
-}
-
 static hs_status factor_panels(reflectors *r, tri_matrix a, i64 m, i64 n, char *tau) {
   const i64 k = HS_MIN(m, n);
   for (i64 j = 0, panel; j < k; j += panel) {
-    panel = HS_MIN(k - j, (i64)CPU_QR_PANEL);
+    panel = HS_MIN(k - j, (i64)QR_PANEL);
     tri_matrix here = part(&r->w, a, j, j);
     char *own = tau + (size_t)j * r->w.size;
-    HS_TRY(factor_panel(r, here, m - j, panel, own));
+    r->base->qr(here, m - j, panel, own, r->space);
     if (j + panel == n) break;
     HS_TRY(join(r, here, m - j, panel, own));
     HS_TRY(apply(r, true, part(&r->w, a, j, j + panel), m - j, n - j - panel, panel));
@@ -465,7 +453,7 @@ static hs_status multiply_panels(reflectors *r, tri_matrix q, i64 m, i64 n, i64 
   }
   r->base->finish(q, k, k, n);
   for (i64 end = k, j; end > 0; end = j) {
-    j = (end - 1) / CPU_QR_PANEL * CPU_QR_PANEL;
+    j = (end - 1) / QR_PANEL * QR_PANEL;
     const i64 panel = end - j;
     tri_matrix here = part(&r->w, q, j, j);
     HS_TRY(join(r, here, m - j, panel, tau + (size_t)j * r->w.size));

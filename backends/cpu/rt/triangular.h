@@ -14,9 +14,8 @@ typedef struct tri_matrix {
 
 static inline tri_matrix tri_transposed(tri_matrix a) { return (tri_matrix){a.p, a.c, a.r}; }
 
-// The rows and columns of a matrix that is worked on as a whole, and the columns that QR works on
-// at a time of a larger one.
-enum { CPU_TRI_BASE = 64, CPU_QR_PANEL = 32 };
+// The rows and columns of a matrix that is worked on as a whole.
+enum { CPU_TRI_BASE = 64 };
 
 // A triangular matrix. The other triangle is not read, nor, with `unit`, the diagonal, which is 1.
 typedef struct tri {

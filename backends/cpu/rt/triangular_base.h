@@ -50,7 +50,7 @@ TRI_CLONES static i64 TRI_(factor)(tri_matrix a, i64 n) {
 // a row here, of whole vectors. l, behind them: the part of one below the diagonal, zeros above it.
 TRI_CLONES static i64 TRI_(lu)(tri_matrix a, i64 m, i64 n, i32 *pivots, void *memory) {
   enum { LANES = NARROW / sizeof(TRI_T) };
-  const i64 width = (m + LANES - 1) / LANES * LANES, step = lu_row(m, sizeof(TRI_T));
+  const i64 width = (m + LANES - 1) / LANES * LANES, step = column_step(m, sizeof(TRI_T));
   TRI_T *u = memory, *l = u + n * step;
   for (i64 j = 0; j < n; j++) {
     const TRI_T *from = TRI_(at)(a, 0, j);
@@ -124,107 +124,125 @@ static void TRI_(exchange)(tri_matrix a, i64 columns, i64 n, const i32 *pivots) 
 }
 
 #ifdef TRI_SUM
-// Rows of reflectors and of what they are applied to, of whole vectors, and one reflector, v.
-typedef struct TRI_(rows) {
+// Columns of reflectors and of what they are applied to, of whole vectors, and one reflector, v,
+// with zeros around it.
+typedef struct TRI_(columns) {
   TRI_T *at, *v;
-  i64 step;
-} TRI_(rows);
+  i64 step, width;
+} TRI_(columns);
 
-static TRI_(rows) TRI_(take_rows)(tri_matrix a, i64 m, i64 n, void *space) {
+static TRI_(columns) TRI_(take_columns)(tri_matrix a, i64 m, i64 n, void *space) {
   enum { LANES = NARROW / sizeof(TRI_T) };
-  const i64 step = (n + LANES - 1) / LANES * LANES;
-  TRI_(rows) u = {space, (TRI_T *)space + m * step, step};
-  cpu_relayout(u.at, (i64[]){step, 1}, a.p, (i64[]){a.r, a.c}, 2, (i64[]){m, n}, sizeof(TRI_T));
-  for (i64 i = 0; i < m; i++)
-    for (i64 j = n; j < step; j++) u.at[i * step + j] = 0;
+  const i64 step = column_step(m, sizeof(TRI_T)), width = (m + LANES - 1) / LANES * LANES;
+  TRI_(columns) u = {space, (TRI_T *)space + n * step, step, width};
+  cpu_relayout(u.at, (i64[]){step, 1}, a.p, (i64[]){a.c, a.r}, 2, (i64[]){n, m}, sizeof(TRI_T));
+  for (i64 j = 0; j < n; j++)
+    for (i64 i = m; i < width; i++) u.at[j * step + i] = 0;
+  for (i64 i = m; i < width; i++) u.v[i] = 0;
   return u;
 }
-static void TRI_(put_rows)(const TRI_(rows) * u, tri_matrix a, i64 m, i64 n) {
-  cpu_relayout(a.p, (i64[]){a.r, a.c}, u->at, (i64[]){u->step, 1}, 2, (i64[]){m, n}, sizeof(TRI_T));
+static void TRI_(put_columns)(const TRI_(columns) * u, tri_matrix a, i64 m, i64 n) {
+  cpu_relayout(a.p, (i64[]){a.c, a.r}, u->at, (i64[]){u->step, 1}, 2, (i64[]){n, m}, sizeof(TRI_T));
 }
 
+// `some` columns from j on become those of I - tau v v^T times them. The zeros before and behind v
+// take nothing off, unless what they are multiplied by is not finite.
+static inline __attribute__((always_inline)) void TRI_(reflect_some)(const TRI_(columns) * u,
+                                                                     TRI_T tau, i64 k, i64 m, i64 j,
+                                                                     const int some) {
+  enum { LANES = NARROW / sizeof(TRI_T), MOST = 4 };
+  const i64 from = k / LANES * LANES, step = u->step;
+  const TRI_T *v = u->v;
+  TRI_T sums[MOST][LANES] = {{0}}, *x = u->at + j * step, w[MOST];
+  for (i64 i = from; i < u->width; i += LANES)
+    for (int c = 0; c < some; c++)
+      TRI_VECTOR for (i64 e = 0; e < LANES; e++) sums[c][e] += v[i + e] * x[c * step + i + e];
+  bool finite = true;
+  for (int c = 0; c < some; c++) {
+    TRI_T *sum = sums[c];
+    TRI_VECTOR for (i64 e = 0; e < 8 && LANES > 8; e++) sum[e] += sum[(e + 8) % LANES];
+    TRI_VECTOR for (i64 e = 0; e < 4; e++) sum[e] += sum[e + 4];
+    TRI_VECTOR for (i64 e = 0; e < 2; e++) sum[e] += sum[e + 2];
+    sum[0] += sum[1];
+    w[c] = sums[c][0] * tau;
+    finite &= w[c] - w[c] == 0;
+  }
+  for (i64 i = from; i < u->width && finite; i += LANES)
+    for (int c = 0; c < some; c++)
+      TRI_VECTOR for (i64 e = 0; e < LANES; e++) x[c * step + i + e] -= w[c] * v[i + e];
+  for (i64 i = k; i < m && !finite; i++)
+    for (int c = 0; c < some; c++) x[c * step + i] -= w[c] * v[i];
+}
+
+// Those behind k.
+static inline __attribute__((always_inline)) void TRI_(reflect)(const TRI_(columns) * u, TRI_T tau,
+                                                                i64 k, i64 m, i64 n) {
+  i64 j = k + 1;
+  for (; j + 4 <= n; j += 4) TRI_(reflect_some)(u, tau, k, m, j, 4);
+  for (; j < n; j++) TRI_(reflect_some)(u, tau, k, m, j, 1);
+}
+
+// In double, and again in a wider type where that may have lost some.
 static inline __attribute__((always_inline)) TRI_SUM TRI_(squares)(const TRI_T *v, i64 n) {
   enum { SUMS = 16 };
-  TRI_SUM sums[SUMS] = {0}, all = 0;
+  double sums[SUMS] = {0}, all = 0;
   i64 i = 0;
   for (; i + SUMS <= n; i += SUMS)
-    TRI_VECTOR for (i64 e = 0; e < SUMS; e++) sums[e] += (TRI_SUM)v[i + e] * v[i + e];
-  for (; i < n; i++) sums[0] += (TRI_SUM)v[i] * v[i];
+    TRI_VECTOR for (i64 e = 0; e < SUMS; e++) sums[e] += (double)v[i + e] * v[i + e];
+  for (; i < n; i++) sums[0] += (double)v[i] * v[i];
   for (i64 e = 0; e < SUMS; e++) all += sums[e];
-  return all;
-}
-
-// The columns behind k become those of I - tau v v^T times them; v: from row k on, where it is 1.
-// Several sums at once: each would wait for itself. What shares a vector with them takes nothing
-// off, which needs a finite v.
-static inline __attribute__((always_inline)) void TRI_(reflect)(const TRI_(rows) * u, TRI_T tau,
-                                                                i64 k, i64 m, i64 n, bool finite) {
-  enum { LANES = NARROW / sizeof(TRI_T), SUMS = 4 };
-  const TRI_T *v = u->v;
-  const i64 step = u->step;
-  for (i64 j = (k + 1) / LANES * LANES; j < n; j += LANES) {
-    TRI_T w[SUMS][LANES] = {{0}}, *x = u->at + j;
-    i64 i = k;
-    for (; i + SUMS <= m; i += SUMS)
-      for (i64 s = 0; s < SUMS; s++)
-        TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[s][e] += v[i + s] * x[(i + s) * step + e];
-    for (; i < m; i++) TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[0][e] += v[i] * x[i * step + e];
-    TRI_VECTOR for (i64 e = 0; e < LANES; e++) w[0][e] =
-        ((w[0][e] + w[1][e]) + (w[2][e] + w[3][e])) * tau;
-    for (i64 e = 0; j + e <= k; e++) w[0][e] = 0;
-    for (i = k; i < m && finite; i++)
-      TRI_VECTOR for (i64 e = 0; e < LANES; e++) x[i * step + e] -= v[i] * w[0][e];
-    for (i = k; i < m && !finite; i++)
-      for (i64 e = HS_MAX(k + 1 - j, (i64)0); e < HS_MIN(n - j, (i64)LANES); e++)
-        x[i * step + e] -= v[i] * w[0][e];
-  }
+  if (sizeof(TRI_T) < sizeof(double) || (all > 1e-250 && all < 1e250)) return all;
+  TRI_SUM wide = 0;
+  for (i = 0; i < n; i++) wide += (TRI_SUM)v[i] * v[i];
+  return wide;
 }
 
 // Householder's reflectors, column after column.
 TRI_CLONES static void TRI_(qr)(tri_matrix a, i64 m, i64 n, void *taus, void *space) {
-  TRI_(rows) u = TRI_(take_rows)(a, m, n, space);
+  TRI_(columns) u = TRI_(take_columns)(a, m, n, space);
   TRI_T *tau = taus, *v = u.v;
   for (i64 k = 0; k < m && k < n; k++) {
-    TRI_T *column = u.at + k;
-    for (i64 i = k; i < m; i++) v[i] = column[i * u.step];
-    TRI_SUM first = v[k], below = TRI_(squares)(v + k + 1, m - k - 1);
+    TRI_T *x = u.at + k * u.step;
+    TRI_SUM first = x[k], below = TRI_(squares)(x + k + 1, m - k - 1);
     tau[k] = 0;
+    if (k) v[k - 1] = 0;
     if (below == 0) continue;
     TRI_SUM norm = TRI_SUM_SQRT(first * first + below), d = first < 0 ? norm : -norm;
     TRI_T scale = (TRI_T)(first - d);
     tau[k] = (TRI_T)((d - first) / d);
     v[k] = 1;
-    for (i64 i = k + 1; i < m; i++) v[i] /= scale;
-    for (i64 i = k + 1; i < m; i++) column[i * u.step] = v[i];
-    column[k * u.step] = (TRI_T)d;
-    TRI_(reflect)(&u, tau[k], k, m, n, norm - norm == 0);
+    for (i64 i = k + 1; i < m; i++) x[i] = v[i] = x[i] / scale;
+    x[k] = (TRI_T)d;
+    TRI_(reflect)(&u, tau[k], k, m, n);
   }
-  TRI_(put_rows)(&u, a, m, n);
+  TRI_(put_columns)(&u, a, m, n);
 }
 
 // The last reflector first: what it is applied to is the unit matrix above it.
 TRI_CLONES static void TRI_(product)(tri_matrix q, i64 m, i64 n, i64 k, const void *taus,
                                      void *space) {
-  TRI_(rows) u = TRI_(take_rows)(q, m, n, space);
+  TRI_(columns) u = TRI_(take_columns)(q, m, n, space);
   const TRI_T *tau = taus;
-  for (i64 i = 0; i < m; i++)
-    for (i64 j = k; j < n; j++) u.at[i * u.step + j] = i == j;
+  for (i64 i = 0; i < k; i++) u.v[i] = 0;
+  for (i64 j = k; j < n; j++)
+    for (i64 i = 0; i < m; i++) u.at[j * u.step + i] = i == j;
   for (i64 c = k; c-- > 0;) {
+    TRI_T *x = u.at + c * u.step;
     u.v[c] = 1;
-    for (i64 i = c + 1; i < m; i++) u.v[i] = u.at[i * u.step + c];
-    TRI_SUM sum = TRI_(squares)(u.v + c, m - c);
-    TRI_(reflect)(&u, tau[c], c, m, n, sum - sum == 0);
-    for (i64 i = 0; i < m; i++)
-      u.at[i * u.step + c] = i < c ? 0 : (i == c ? 1 : 0) - tau[c] * u.v[i];
+    for (i64 i = c + 1; i < m; i++) u.v[i] = x[i];
+    TRI_(reflect)(&u, tau[c], c, m, n);
+    for (i64 i = 0; i < c; i++) x[i] = 0;
+    x[c] = 1 - tau[c];
+    for (i64 i = c + 1; i < m; i++) x[i] = -tau[c] * u.v[i];
   }
-  TRI_(put_rows)(&u, q, m, n);
+  TRI_(put_columns)(&u, q, m, n);
 }
 
-// The reflectors of n columns of a, densely, with the ones and zeros that are not stored.
+// The reflectors of n columns of a, column by column, with the ones and zeros that are not stored.
 static void TRI_(spell)(tri_matrix a, i64 m, i64 n, void *to) {
-  TRI_T *v = to;
-  for (i64 i = 0; i < m; i++)
-    for (i64 j = 0; j < n; j++) v[i * n + j] = i > j ? *TRI_(at)(a, i, j) : i == j;
+  cpu_relayout(to, (i64[]){m, 1}, a.p, (i64[]){a.c, a.r}, 2, (i64[]){n, m}, sizeof(TRI_T));
+  for (i64 j = 0; j < n; j++)
+    for (i64 i = 0; i <= j && i < m; i++) ((TRI_T *)to)[j * m + i] = i == j;
 }
 
 // -T, where I - V T V^T is the product of n reflectors; g: V^T V. T is upper triangular (Schreiber

@@ -34,9 +34,16 @@ static void qr_factors(void **st) {
   agrees(QR("f32", "s", "9", "130", "65", "65", "2,1", "2,1"));
   agrees(QR("f64", "d", "1", "200", "32", "32", "2,1", "1,2"));
   runs_as(QR("f64", "d", "1", "200", "32", "32", "2,1", "1,2"), "reflectors (lapack call)");
-  agrees(QR("f32", "s", "1", "200", "9", "9", "2,1", "1,2"));  // LAPACK's
-  agrees(QR("c64", "c", "9", "5", "4", "4", "2,1", "1,2"));    // LAPACK's
+  agrees(QR("f32", "s", "1", "200", "9", "9", "2,1", "1,2"));
+  agrees(QR("f64", "d", "2", "1000", "4", "4", "1,2", "1,2"));
+  agrees(QR("f32", "s", "1", "7", "300", "7", "2,1", "1,2"));
+  agrees(QR("c64", "c", "9", "5", "4", "4", "2,1", "1,2"));  // LAPACK's
   // columns of zeros, numbers whose squares are not finite, or nothing
+  agrees(MODULE(
+      "ENTRY e { a = f64[3,2,2] constant({{{3e200,1},{4e200,1}},{{3e-200,1},{4e-200,2}},{{0,1"
+      "},{0,2}}})\n"
+      " ROOT l = (f64[3,2,2]{1,2,0}, f64[3,2]) custom-call(a), "
+      "custom_call_target=\"lapack_dgeqrf_ffi\", api_version=API_VERSION_TYPED_FFI }"));
   agrees(
       MODULE("ENTRY e { a = f32[4,2,2] constant({{{0,0},{0,0}},{{1,2},{0,4}},{{3e30,1},{4e30,1}},"
              "{{3e-30,1},{4e-30,2}}})\n"
