@@ -26,8 +26,7 @@ static hs_status eliminate(pass_ctx *c, hlo_instr *i) {
   if (i->opcode == HLO_CONSTANT || (i->opcode == HLO_PARAMETER && !param) ||
       !hlo_shape_is_array(i->shape) || i->shape->elements != 0)
     return HS_GOOD;
-  // a static type may hide the size that is set
-  if (hlo_shape_is_dynamic(i->shape) || i->opcode == HLO_SET_DIMENSION_SIZE ||
+  if (hlo_shape_is_dynamic(i->shape) || pass_hides_size(i) ||
       (!param && !hlo_is_removable(i) && !(free && is_local_to_global(i))))
     return HS_GOOD;
   if (!pass_may_rewrite(c)) return HS_GOOD;
