@@ -91,10 +91,12 @@ static bool fine(way *w, const char *what, hs_status s) {
 // Algorithms, theorem 10.3), each implementation's of another such matrix. So two right results
 // may be as far apart as the results of the same implementation on matrices that differ so, which
 // is what nudge_module makes: it multiplies operands of such operations (cost class LINALG, and the
-// library calls that are such) by constants that are 1 up to the last places. So it does with
-// integers of which a dot or a convolution makes floats: whether they are rounded before the sum or
-// behind it is open, and they may cancel out. No other operation is touched: one that is exactly
-// rounded gives one result, and moving its operands would excuse faults.
+// library calls that are such) by constants that are 1 up to the last places. So it does with what
+// a dot or a convolution adds up, whose sum in floats is the exact one of factors that near
+// (section 3.1 there; products that cancel leave 0, or fused the rounding of one of them), and with
+// integers of which it makes floats: whether they are rounded before the sum or behind it is
+// open. No other operation is touched: one that is exactly rounded gives one result, and moving its
+// operands would excuse faults.
 //
 // The value with each floating-point number moved up or down by the share `by` of it, or by two
 // units in the last place where that is more; a zero gets a sign by chance. A new reference.
@@ -144,6 +146,12 @@ static bool rounds_integers(const hlo_instr *i) {
          !is_of_floats(hlo_operand(i, 0)->shape) && !is_of_floats(hlo_operand(i, 1)->shape);
 }
 
+// Are products added up and rounded? One product alone is exactly rounded.
+static bool sums_products(const hlo_instr *i) {
+  return (i->opcode == HLO_DOT || i->opcode == HLO_CONVOLUTION) && is_of_floats(i->shape) &&
+         hlo_cost_instr(i).flops > 2 * (double)i->shape->elements;
+}
+
 // operand `slot` of i, times numbers that are 1 but for their last places
 static bool nudge_operand(hlo_instr *i, u32 slot, double by, u64 *state) {
   hlo_instr *x = hlo_operand(i, slot);
@@ -164,14 +172,14 @@ static bool nudge_operand(hlo_instr *i, u32 slot, double by, u64 *state) {
   return true;
 }
 
-// A copy of the module with the operands of factorizations, and integers that become floats, moved
-// by so much; NULL: it has none.
+// A copy of the module with the operands of factorizations and sums of products moved by so much;
+// NULL: it has none.
 static hlo_module *nudge_module(const hlo_module *m, double by, u64 *state) {
   hlo_module *out = hlo_module_clone(m, NULL);
   bool any = false;
   hlo_for_each_comp(c, out)
     hlo_for_each_instr(i, c) {
-      u32 moved = factors(i) ? i->noperands : rounds_integers(i) ? 2 : 0;
+      u32 moved = factors(i) ? i->noperands : sums_products(i) || rounds_integers(i) ? 2 : 0;
       for (u32 k = 0; k < moved; k++) any |= nudge_operand(i, k, by, state);
     }
   if (!any) hlo_module_free(out), out = NULL;

@@ -38,6 +38,21 @@ static u32 few_values(hlo_dtype t) {
   return whole && hlo_dtype_bits(t) <= 2 ? (u32)hlo_dtype_bits(t) : 0;
 }
 
+// What f makes of two groups of n scalars, which may be of another precision than it takes.
+static hs_status meaning_join(const hlo_computation *f, u32 n, hlo_literal *const *left,
+                              hlo_literal *const *right, hlo_literal **out) {
+  hlo_literal *in[8] = {0};
+  for (u32 k = 0; k < 2 * n; k++) {
+    hlo_literal *v = k < n ? left[k] : right[k - n];
+    hlo_dtype t = f->params[k]->shape->dtype;
+    in[k] = v->shape->dtype == t ? hlo_literal_ref(v)
+                                 : hlo_literal_scalar_f64(f->module->ctx, t, hlo_literal_f64(v, 0));
+  }
+  hs_status s = hlo_eval_computation(f, 2 * n, in, NULL, out);
+  for (u32 k = 0; k < 2 * n; k++) hlo_literal_unref(in[k]);
+  return s;
+}
+
 bool meaning_associative(const hlo_computation *f, bool nans) {
   static const double numbers[] = {1, -1, 2, 0.5, 0, -2, 1, NAN},
                       wholes[HS_COUNT(numbers)] = {1, 7, 2, 3, 0, -2, 5, -1};
@@ -48,7 +63,7 @@ bool meaning_associative(const hlo_computation *f, bool nans) {
   u32 bits = n == 1 ? few_values(f->params[0]->shape->dtype) : 0;
   u32 trials = bits ? 1u << 3 * bits : nans ? 16 : 8;
   for (u32 trial = 0; same && evaluated && trial < trials; trial++) {
-    hlo_literal *x[3][4], *in[8], *two[4] = {0};  // two: f of two of them, in its parts
+    hlo_literal *x[3][4], *two[4] = {0};  // two: f of two of them, in its parts
     for (u32 j = 0; j < 3; j++)
       for (u32 k = 0; k < n; k++) {
         hlo_dtype t = f->params[k]->shape->dtype;
@@ -62,12 +77,10 @@ bool meaning_associative(const hlo_computation *f, bool nans) {
     hlo_literal *grouped[2] = {NULL, NULL};
     for (u32 g = 0; g < 2 && evaluated; g++) {
       hlo_literal *inner = NULL;
-      for (u32 k = 0; k < n; k++) in[k] = x[g][k], in[n + k] = x[g + 1][k];
-      hs_status s = hlo_eval_computation(f, 2 * n, in, NULL, &inner);
+      hs_status s = meaning_join(f, n, x[g], x[g + 1], &inner);
       for (u32 k = 0; hs_ok(s) && k < n; k++)
         two[k] = inner->nchildren ? inner->children[k] : inner;
-      for (u32 k = 0; k < n; k++) in[k] = g ? x[0][k] : two[k], in[n + k] = g ? two[k] : x[2][k];
-      if (hs_ok(s)) s = hlo_eval_computation(f, 2 * n, in, NULL, &grouped[g]);
+      if (hs_ok(s)) s = meaning_join(f, n, g ? x[0] : two, g ? two : x[2], &grouped[g]);
       evaluated = hs_ok(s);
       hs_status_drop(s);
       hlo_literal_unref(inner);
