@@ -99,9 +99,10 @@ ALG_RULE(div_constant) {
   return pass_alg_bin(a, HLO_MULTIPLY, X, r);
 }
 
-// (A/B)/(C/D) = (A*D)/(B*C), (A/B)/C = A/(B*C), A/(B/C) = (A*C)/B
+// (A/B)/(C/D) = (A*D)/(B*C), (A/B)/C = A/(B*C), A/(B/C) = (A*C)/B; of f16, products of common
+// numbers would leave the range
 ALG_RULE(div_div) {
-  if (alg_is_int(i) || alg_is_pred(i) || alg_is_tiny(i)) return NULL;
+  if (alg_is_int(i) || alg_is_pred(i) || alg_is_tiny(i) || i->shape->dtype == HLO_F16) return NULL;
   hlo_instr *x = X, *y = Y;
   bool xd = x->opcode == HLO_DIVIDE, yd = y->opcode == HLO_DIVIDE;
   if (!xd && !yd) return NULL;
