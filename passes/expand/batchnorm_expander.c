@@ -38,14 +38,18 @@ static bool holds(hlo_dtype t, double v) {
   return isfinite(held) && (held != 0 || v == 0);
 }
 
-static bool needs_f32(const hlo_instr *i, const hlo_instr *x, double eps) {
-  const hlo_shape *s = x->shape;
+// Of any operand: features may be of another precision than the activation.
+static bool needs_f32(const hlo_instr *i, double eps) {
+  const hlo_shape *x = hlo_operand(i, 0)->shape;
   i64 feature = hlo_attr_int(i, HLO_ATTR_FEATURE_INDEX, 0), count = 1;
-  for (u32 d = 0; d < s->rank; d++)
-    if (d != feature) count = hs_mul_sat_i64(count, s->dims[d]);
-  return hlo_dtype_bits(s->dtype) < 16 ||
-         (hlo_dtype_bits(s->dtype) == 16 &&
-          !(holds(s->dtype, eps) && holds(s->dtype, (double)count)));
+  for (u32 d = 0; d < x->rank; d++)
+    if (d != feature) count = hs_mul_sat_i64(count, x->dims[d]);
+  for (u32 k = 0; k < i->noperands; k++) {
+    hlo_dtype t = hlo_operand(i, k)->shape->dtype;
+    int bits = hlo_dtype_bits(t);
+    if (bits < 16 || (bits == 16 && !(holds(t, eps) && holds(t, (double)count)))) return true;
+  }
+  return false;
 }
 
 static bnorm bnorm_of(hlo_instr *i) {
@@ -53,7 +57,7 @@ static bnorm bnorm_of(hlo_instr *i) {
   const hlo_attr *eps = hlo_attr_get(i, HLO_ATTR_EPSILON);
   // a float in XLA, whatever the arrays are
   double number = eps ? (double)(float)eps->v.f : 0;
-  bool wide = needs_f32(i, hlo_operand(i, 0), number);
+  bool wide = needs_f32(i, number);
   for (u32 k = 0; k < i->noperands && k < HS_COUNT(b.in); k++) {
     b.in[k] = hlo_operand(i, k);
     int bits = hlo_dtype_bits(b.in[k]->shape->dtype);
