@@ -1,5 +1,5 @@
-// triangular.h — Cholesky factors and triangular systems of matrices anywhere in memory: what
-// linalg.c makes operations and calls of LAPACK from.
+// triangular.h — factors (Cholesky, LU, QR) and triangular systems of matrices anywhere in
+// memory: what linalg.c makes operations and calls of LAPACK from.
 #ifndef CPU_RT_TRIANGULAR_H
 #define CPU_RT_TRIANGULAR_H
 
