@@ -96,6 +96,8 @@ static bool symmetric(const hlo_window_dim *d, i64 input) {
 // A larger kernel than input: the input slides over the kernel, backwards
 ALG_RULE(conv_swap) {
   if (!a->conv_operand_swap || a->layout_sensitive || !plain(i) || groups(i) != 1) return NULL;
+  // integers of two types of floats are computed in the first one's
+  if (X->shape->dtype != Y->shape->dtype && alg_is_float(X) && !alg_is_float(i)) return NULL;
   const hlo_dim_labels *l = labels_of(i);
   const hlo_window *w = window_of(i);
   hlo_window_dim *v = window_copy(a, i);
