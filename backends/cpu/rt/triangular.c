@@ -33,7 +33,7 @@ enum {
   THIN = 4,     // columns of a system that is no product
   CHUNK = 64,   // columns that a thread solves for
   PANEL = 16,   // columns of LU that are no product
-  QR_PANEL = 32,
+  QR_PANEL = 32,  // and of QR, which are worked on at a time
 };
 
 // The smallest parts for one type, triangular_base.h.
@@ -147,6 +147,13 @@ typedef struct work {
 } work;
 
 static i64 first_half(i64 n) { return (n / 2 + BASE - 1) / BASE * BASE; }
+
+static bool is_small(i64 m, i64 n) { return HS_MAX(m, n) <= BASE; }
+
+// The first place in memory where vectors may lie; NARROW bytes more hold it.
+static char *aligned(char *memory) {
+  return memory + (NARROW - (uintptr_t)memory % NARROW) % NARROW;
+}
 
 static hs_status no_memory(i64 n) {
   return hs_fail(HS_E_NO_MEMORY, "no memory for a part of a matrix of %lld rows", (long long)n);
@@ -344,14 +351,13 @@ static hs_status lu(const work *w, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 
   return HS_GOOD;
 }
 
-static hs_status lu_small(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad) {
+static i64 lu_small(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots) {
   _Alignas(NARROW) double complex memory[(BASE + 1) * (BASE + NARROW / sizeof(double complex))];
-  *bad = base_of(t)->lu(a, m, n, pivots, memory);
-  return HS_GOOD;
+  return base_of(t)->lu(a, m, n, pivots, memory);
 }
 
 hs_status cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad) {
-  if (HS_MAX(m, n) <= BASE) return lu_small(t, a, m, n, pivots, bad);
+  if (is_small(m, n)) return *bad = lu_small(t, a, m, n, pivots), HS_GOOD;
   work w;
   HS_TRY(start(&w, t, HS_MIN(m, n), false));
   const size_t least = (size_t)HS_MIN(m, n),
@@ -359,7 +365,7 @@ hs_status cpu_lu(hlo_dtype t, tri_matrix a, i64 m, i64 n, i32 *pivots, i64 *bad)
                copy = (least * least + 3) / 4 * w.size;
   char *memory = hs_try_alloc(panel + copy + NARROW);
   if (!memory) return no_memory(m);
-  w.panel = memory + (NARROW - (uintptr_t)memory % NARROW) % NARROW;
+  w.panel = aligned(memory);
   w.copy = w.panel + panel;
   hs_status s = lu(&w, a, m, n, pivots, bad);
   hs_free(memory);
@@ -384,19 +390,16 @@ static tri_matrix dense(const work *w, char **at, i64 m, i64 n) {
   return a;
 }
 
-static bool is_small(i64 m, i64 n) { return HS_MAX(m, n) <= BASE; }
-
 static hs_status start_reflectors(reflectors *r, hlo_dtype t, i64 m, i64 n) {
   HS_TRY(start(&r->w, t, 0, false));
   r->base = t == HLO_F64 ? &qr_base_f64 : &qr_base_f32;
   const i64 panel = is_small(m, n) ? 0 : QR_PANEL, wide = HS_MAX(n, panel);
   const i64 room = ((panel ? panel : n) + 1) * column_step(m, r->w.size);
   const i64 elements = room + m * panel + panel * panel + 2 * panel * wide;
-  char *at = r->all = hs_try_alloc((size_t)elements * r->w.size + NARROW);
-  if (!at) return no_memory(m);
-  at += NARROW - (uintptr_t)at % NARROW;
-  r->space = at;
-  at += (size_t)room * r->w.size;
+  r->all = hs_try_alloc((size_t)elements * r->w.size + NARROW);
+  if (!r->all) return no_memory(m);
+  r->space = aligned(r->all);
+  char *at = r->space + (size_t)room * r->w.size;
   r->v = tri_transposed(dense(&r->w, &at, panel, m)), r->t = dense(&r->w, &at, panel, panel);
   r->x = dense(&r->w, &at, panel, wide), r->y = dense(&r->w, &at, panel, wide);
   return HS_GOOD;
