@@ -225,6 +225,8 @@ static bool is_laid_out(const hlo_shape *s) {
   return true;
 }
 
+_Static_assert(HLO_DTYPE_COUNT <= 64, "hlo_shape.types has a bit for each element type");
+
 // See hlo_shape.starts.
 static const u32 *starts_of(hlo_ctx *c, const hlo_shape *s) {
   if (!hlo_shape_is_tuple(s) || (s->depth == 1 && s->leaves == s->nelems) || !s->nelems)
